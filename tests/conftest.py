@@ -56,8 +56,8 @@ def keep_machine_code(*presets: str) -> None:
     folder = cache_folder()
     if folder is None:
         return
-    sources = [(str(path), path.stat().st_mtime_ns) for path in sorted((ROOT / "accel" / "isa").rglob("*.py"))]
-    ours = hashlib.sha256(repr(sources).encode()).hexdigest()[:16]  # numba keeps code by path and time, too
+    sources = [path.read_bytes() for path in sorted((ROOT / "accel" / "isa").rglob("*.py"))]
+    ours = hashlib.sha256(b"".join(sources)).hexdigest()[:16]
     with (folder / "tests.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process of the tests may be about it
         missing = [name for name in presets if not (folder / f"tests.{ours}.{name}").exists()]
@@ -101,7 +101,7 @@ class Service:
 @contextlib.contextmanager
 def running_service(data: Path, workers: int = 1, **environment: str) -> Iterator[Service]:
     """`cyclops serve` on a free port; stopped with SIGTERM at the end."""
-    keep_machine_code("vta")
+    keep_machine_code("vta", "gemmini")
     serve = ["serve", "--port", "0", "--data", str(data), "--workers", str(workers)]
     with running([sys.executable, "-m", "service.cli", *serve], data, os.environ | environment) as service:
         yield service

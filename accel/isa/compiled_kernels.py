@@ -1,7 +1,6 @@
-"""Functions that numba compiles, with their types kept; their machine code is kept between processes.
+"""Kernels: functions in a part of Python that LLVM compiles; their machine code is kept between processes.
 
-numba is loaded when the first of them is called or compiled: it takes 55 MB, and a process that only checks documents
-does without.
+LLVM is loaded when the first of them is called or compiled: a process that only checks documents does without.
 """
 
 import functools
@@ -14,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from accel.isa.kernel_types import Type
+from accel.isa.kernel_types import Type, type_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,12 +29,11 @@ def cache_home() -> Path:
 
 
 def cache_folder() -> Path | None:
-    """Returns the folder that keeps machine code: below the user's cache directory, one for each version of numba.
+    """Returns the folder that keeps machine code: below the user's cache directory, one for each version of LLVM.
 
-    Its files are pickles: a folder that others could write to is not used. Returns None where there is no such folder
-    and none can be made.
+    Returns None where there is no such folder and none can be made.
     """
-    folder = private_folder(f"numba-{version('numba')}-{version('llvmlite')}")
+    folder = private_folder(f"compiled-{version('llvmlite')}")
     return folder if folder is not None and os.access(folder, os.W_OK) else None
 
 
@@ -57,23 +55,6 @@ def private_folder(name: str) -> Path | None:
 def _private(folder: Path) -> bool:
     status = folder.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
-
-
-_folder = functools.cache(cache_folder)
-
-
-def module_folder(source: Path) -> Path | None:
-    """Returns where the machine code of the functions in the file ``source`` is kept, None where it is not.
-
-    numba sees changes of a function's own file only, and compiles constants of others into it. So the folder's name is
-    a digest of the file and of all modules of accel that it imports, directly or not; numba's own key adds Python's
-    version and the CPU.
-    """
-    folder = _folder()
-    try:
-        return None if folder is None else folder / imports_digest(source)
-    except (OSError, ValueError):  # packed away, or not of this package: nobody could tell when it changes
-        return None
 
 
 _PACKAGE = Path(__file__).parents[1]
@@ -120,47 +101,64 @@ def _imported(path: Path, package: Path) -> frozenset[Path]:
     )
 
 
-class _Compiled(Generic[P, R]):
+class Compiled(Generic[P, R]):
+    """A kernel: it is compiled for the types that it is called with, once, and serves all later calls of these types.
+
+    Kernels have integers of 64 bits, floats, tuples and NumPy arrays without gaps, whose elements integers are loaded
+    from; ``if``, ``while``, ``for`` over a range, a tuple or an array; and other kernels. They raise nothing: an index
+    outside of an array is an error of the kernel, which :meth:`checked` finds. Of negative indices those that are
+    written down as numbers count from the end, and others are outside.
+    """
+
     def __init__(self, function: Callable[P, R]) -> None:
-        self._function = function
-
-    @functools.cached_property
-    def dispatcher(self) -> Any:
-        """The function as Python calls it."""
-        from accel.isa.numba_dispatcher import dispatcher  # noqa: PLC0415 - it loads numba
-
-        return dispatcher(self._function, module_folder(Path(self._function.__code__.co_filename)))
-
-    @functools.cached_property
-    def _helper(self) -> Any:
-        """The function as other compiled functions call it."""
-        from accel.isa.numba_dispatcher import Helper  # noqa: PLC0415 - it loads numba
-
-        return Helper(self._function)
-
-    @property
-    def _numba_type_(self) -> Any:
-        """What numba asks an object for that it finds in a function's globals: it calls others of our functions so."""
-        return self._helper._numba_type_
+        self.function = function
+        self._ready: dict[tuple[tuple[Type, ...], bool], Callable[..., Any]] = {}
+        functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return cast(R, self.dispatcher(*args, **kwargs))
+        """Calls the kernel; it may read and write outside of arrays where an index is wrong."""
+        assert not kwargs
+        return cast(R, self.ready(tuple(type_of(each) for each in args))(args))
+
+    @property
+    def compiled_for(self) -> list[tuple[Type, ...]]:
+        """The types of arguments that this process has the kernel for."""
+        return [types for types, checked in self._ready if not checked]
+
+    def checked(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the kernel with each index compared to the arrays' extents.
+
+        Raises:
+            IndexError: an index was outside; nothing outside was read or written.
+        """
+        assert not kwargs
+        return cast(R, self.ready(tuple(type_of(each) for each in args), checked=True)(args))
+
+    def ready(self, types: tuple[Type, ...], *, checked: bool = False) -> Callable[..., Any]:
+        """Returns what calls the kernel with arguments of ``types``: compiled before, from the disk, or compiled now.
+
+        Raises:
+            SyntaxError: kernels cannot have what is in the function.
+        """
+        if (types, checked) not in self._ready:
+            from accel.isa.native.kept_code import load_kernel  # noqa: PLC0415 - it loads LLVM
+
+            self._ready[types, checked] = load_kernel(self, types, checked=checked)
+        return self._ready[types, checked]
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile ``function`` at its first call; the same code serves all later calls of the same types."""
-    return _Compiled(function)
+    """Make a kernel of ``function``."""
+    return Compiled(function)
 
 
 class Signature:
     """A :func:`compiled` function, and the types of the arguments that Python calls it with."""
 
     def __init__(self, function: Callable[..., Any], *types: Type) -> None:
-        assert isinstance(function, _Compiled)
+        assert isinstance(function, Compiled)
         self._function, self._types = function, types
 
     def compile(self) -> None:
         """Compiles the function for these types, or fetches its code from the disk, without running it."""
-        from accel.isa.numba_dispatcher import numba_type  # noqa: PLC0415 - it loads numba
-
-        self._function.dispatcher.compile(tuple(numba_type(each) for each in self._types))
+        self._function.ready(self._types)

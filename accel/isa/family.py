@@ -43,7 +43,7 @@ class KernelProvider(Protocol):
     """Compiles for a process that may not write what it compiles to the disk."""
 
     def prepare_family(self, name: str) -> None:
-        """Has what numba compiles for a family compiled, and returns once it is on the disk, if it can be."""
+        """Has a family's kernels compiled, and returns once they are on the disk, if they can be."""
 
     def kernel_code(self, name: str, text: str) -> bytes | None:
         """Returns the object code of a family's kernel; None where the process must compile it itself."""
@@ -369,25 +369,21 @@ class Family(DocumentCheck, CostModel, FunctionalModel, CycleModel, Protocol):
         """
 
     def signatures(self) -> tuple[Signature, ...]:
-        """Returns what numba compiles, what takes longest first; a family without it has all in :meth:`prepare`.
+        """Returns the kernels that simulations run; a family without it has all in :meth:`prepare`.
 
-        Two processes share the work in a new installation.
+        The first are those that take longest to compile: two processes share the work in a new installation.
         """
 
 
-class CompiledByNumba:
-    """Part of a family of which numba compiles ``signatures``, and nothing else is to be prepared."""
+class PreparedBySignatures:
+    """Part of a family of which nothing is to be prepared but the kernels that it names."""
 
     def signatures(self) -> tuple[Signature, ...]:
-        """Returns what numba compiles for programs that are compiled here."""
+        """Returns the kernels that simulations run."""
         raise NotImplementedError
 
-    def further_signatures(self) -> tuple[Signature, ...]:
-        """Returns what it compiles beside for programs that others have made."""
-        return ()
-
     def prepare(self, accelerator: Accelerator) -> None:
-        """Compiles what numba compiles for programs that are compiled here."""
+        """Compiles the kernels."""
         for signature in self.signatures():
             signature.compile()
 

@@ -1,7 +1,7 @@
 """Kernels that TVM compiles through LLVM, and their object code, which is kept between processes.
 
 A kernel is made of a text, and of nothing else that a document says: documents of the same text share one. LLVM's own
-linker, which comes with numba, links its object code into the process in a millisecond, without a C compiler.
+linker links its object code into the process in a millisecond, without a C compiler.
 
 Whoever can write to the folder has code run by all processes of its user. So a process that works on what a user sent
 only reads it. It is given what is missing (:mod:`accel.simulate.prepare_simulation`), or compiles for itself.
@@ -27,6 +27,7 @@ from tvm_ffi import Function
 
 from accel.isa.compiled_kernels import imports_digest, private_folder
 from accel.isa.family import KernelSource
+from accel.isa.native.machine_code import linker
 from accel.util.content_cache import FolderCache, SealedCache
 
 _log = logging.getLogger(__name__)
@@ -137,13 +138,6 @@ def _compiled(source: KernelSource) -> Any:
     return tvm.compile(tvm.IRModule({_NAME: source.build(source.text)}), target=target)
 
 
-@functools.cache
-def _linker() -> llvm.LLJIT:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.create_lljit_compiler()
-
-
 def _linked(code: bytes) -> NativeFunction:
     """Returns the function of object code.
 
@@ -154,7 +148,7 @@ def _linked(code: bytes) -> NativeFunction:
     called = [name for name in _BACKEND if f"__{name}".encode() in code]
     for name in called:
         library.export_symbol(f"__{name}")
-    linked = library.link(_linker(), f"kernel {next(_numbers)}")
+    linked = library.link(linker(), f"kernel {next(_numbers)}")
     runtime = ctypes.CDLL(None)  # TVM loads its runtime for all
     for name in called:
         ctypes.c_void_p.from_address(linked[f"__{name}"]).value = ctypes.cast(

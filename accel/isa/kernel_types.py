@@ -1,6 +1,8 @@
-"""Types of compiled functions' arguments; numba's own are made of them when it is loaded."""
+"""Types of kernels' arguments."""
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 
 class Array(NamedTuple):
@@ -22,10 +24,29 @@ Type: TypeAlias = str | Array | Fields | tuple["Type", ...]
 
 # 64-bit integers, but for words (32 bits) and bytes
 SCALAR = "int64"
-NONE = "none"  # an argument that is None, and what depends on it is not compiled
 VECTOR = Array("int64", 1)
 MATRIX = Array("int64", 2)
 CUBE = Array("int64", 3)
 WORDS = Array("int32", 1)
 WORD_MATRIX = Array("int32", 2)
 BYTES = Array("uint8", 1)
+
+
+def type_of(argument: Any) -> Type:
+    """Returns the type of what a kernel is called with.
+
+    Raises:
+        TypeError: kernels take no such thing.
+    """
+    if isinstance(argument, np.ndarray):
+        if not argument.flags.c_contiguous:
+            raise TypeError("a kernel takes arrays without gaps, in row-major order")
+        return Array(argument.dtype.name, argument.ndim)
+    if isinstance(argument, np.uint64 | np.float32 | np.float64):
+        return argument.dtype.name
+    if isinstance(argument, bool | int | np.integer | np.bool_):
+        return SCALAR
+    if isinstance(argument, tuple):
+        types = tuple(type_of(each) for each in argument)
+        return Fields(type(argument), types) if hasattr(argument, "_fields") else types
+    raise TypeError(f"a kernel takes numbers, arrays and tuples of them, not {type(argument).__name__}")

@@ -1,7 +1,7 @@
 """Compilation of what simulations run, ahead of time: once an installation, and then loaded from the disk.
 
-What numba compiles is the same for all documents of a family, and is compiled for a preset of it; what TVM compiles is
-a kernel for each kind of document (:mod:`accel.isa.kernel_library`). Both lie in folders that every process of the
+A family's kernels (:mod:`accel.isa.compiled_kernels`) are the same for all its documents; what TVM compiles is a kernel
+for each kind of document (:mod:`accel.isa.kernel_library`). Both lie in folders that every process of the
 user reads (:func:`accel.isa.compiled_kernels.cache_home`), and that only trusted ones write to.
 """
 
@@ -11,33 +11,33 @@ import functools
 import hashlib
 import inspect
 import os
-import platform
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, preset_names
 from accel.errors import CyclopsError
 from accel.isa import decode
-from accel.isa.compiled_kernels import Signature, cache_folder, imported_files
+from accel.isa.compiled_kernels import Signature, cache_folder, imports_digest
 from accel.isa.family import KernelProvider, KernelSource
 from accel.isa.family_registry import family, family_of
-from accel.isa.kernel_library import adopt_code, find_kernel, host_cpu, load_kernel
+from accel.isa.kernel_library import adopt_code, find_kernel, load_kernel
+from accel.isa.native import kept_code
+from accel.isa.native.machine_code import host
 from accel.simulate import cycle_account
 
 StartChild = Callable[[Callable[[], object]], int]
 """Runs work in a forked process; returns its id."""
 
 _prepared: set[str] = set()
-"""Families of which this process, or the one that it was forked from, has loaded what numba compiles."""
+"""Families of which this process, or the one that it was forked from, has loaded the kernels."""
 
 
-def prepare(accelerator: Accelerator, *, compiled: bool = False) -> None:
+def prepare(accelerator: Accelerator) -> None:
     """Compiles or loads the kernels of ``accelerator`` and runs none of them, so that forking afterwards is safe.
 
     The kernels serve every later simulation of this process, and of processes forked from it, on accelerators of the
-    same shapes; without those that ``compiled`` programs do not need.
+    same shapes.
 
     Raises:
         InvalidAccelerator: its family is not installed.
@@ -45,29 +45,25 @@ def prepare(accelerator: Accelerator, *, compiled: bool = False) -> None:
     for signature in _common_signatures():
         signature.compile()
     family_of(accelerator).prepare(accelerator)
-    if not compiled:
-        for signature in _further_signatures(accelerator):
-            signature.compile()
-        _prepared.add(accelerator.family)
+    _prepared.add(accelerator.family)
     for source in _kernel_sources(accelerator):
         load_kernel(source)
 
 
-def prepare_on_disk(accelerator: Accelerator, start_child: StartChild | None = None, *, compiled: bool = False) -> None:
+def prepare_on_disk(accelerator: Accelerator, start_child: StartChild | None = None) -> None:
     """Does :func:`prepare` and notes on the disk that it was done; of several processes one compiles, and others wait.
 
     For trusted processes alone: what it compiles is run by all. ``start_child`` forks a process, which does a half, so
-    that somebody who waits waits half as long; who waits for a ``compiled`` program does not wait for what only
-    programs of others need.
+    that somebody who waits waits half as long.
 
     Raises:
         InvalidAccelerator: its family is not installed.
     """
     with _compiling(accelerator.family):
-        if start_child is not None and not is_on_disk(accelerator, compiled=compiled):
-            _share(_parts(accelerator, compiled=compiled), start_child)
-        prepare(accelerator, compiled=compiled)
-        note = _note(accelerator.family, compiled=compiled)
+        if start_child is not None and not is_on_disk(accelerator):
+            _share(_parts(accelerator), start_child)
+        prepare(accelerator)
+        note = _note(accelerator.family)
         if note is not None:
             with contextlib.suppress(OSError):
                 note.touch(mode=0o600)
@@ -92,42 +88,33 @@ def _share(parts: Sequence[Callable[[], object]], start_child: StartChild) -> No
         os.waitpid(child, 0)
 
 
-def _parts(accelerator: Accelerator, *, compiled: bool) -> list[Callable[[], object]]:
+def _parts(accelerator: Accelerator) -> list[Callable[[], object]]:
     """Returns what :func:`prepare` compiles in parts that do not depend on each other, as far as its family says so."""
     signatures = getattr(family_of(accelerator), "signatures", tuple)  # a plug-in may have prepare alone
-    further = () if compiled else _further_signatures(accelerator)
-    parts: list[Callable[[], object]] = [each.compile for each in (*signatures(), *further, *_common_signatures())]
+    parts: list[Callable[[], object]] = [each.compile for each in (*signatures(), *_common_signatures())]
     return parts + [functools.partial(load_kernel, source) for source in _kernel_sources(accelerator)]
 
 
 def _common_signatures() -> tuple[Signature, ...]:
-    """Returns what numba compiles for all families."""
+    """Returns the kernels that all families use."""
     return (cycle_account.account_signature(), *decode.decode_signatures())
 
 
-def _further_signatures(accelerator: Accelerator) -> tuple[Signature, ...]:
-    further: tuple[Signature, ...] = getattr(family_of(accelerator), "further_signatures", tuple)()
-    return further
-
-
-def is_on_disk(accelerator: Accelerator, *, compiled: bool = False) -> bool:
+def is_on_disk(accelerator: Accelerator) -> bool:
     """Returns whether :func:`prepare` would load all from the disk; it loads the kernels that TVM compiled.
 
     Raises:
         InvalidAccelerator: its family is not installed.
     """
     sources = _kernel_sources(accelerator)
-    there = is_family_on_disk(accelerator.family, compiled=compiled)
+    there = is_family_on_disk(accelerator.family)
     return there and all(find_kernel(source) for source in sources)
 
 
-def is_family_on_disk(name: str, *, compiled: bool = False) -> bool:
-    """Returns whether what numba compiles for a family has been compiled into the folder.
-
-    With ``compiled`` that is what programs that are compiled here need.
-    """
-    notes = [_note(name), _note(name, compiled=True)] if compiled else [_note(name)]
-    return any(note is not None and note.exists() for note in notes)
+def is_family_on_disk(name: str) -> bool:
+    """Returns whether a family's kernels have been compiled into the folder."""
+    note = _note(name)
+    return note is not None and note.exists()
 
 
 def fetch(accelerator: Accelerator, provider: KernelProvider) -> None:
@@ -173,21 +160,18 @@ def _compiling(name: str) -> Iterator[None]:
         yield
 
 
-def _note(name: str, *, compiled: bool = False) -> Path | None:
-    """Returns the file that says what numba compiles for a family is there; its name has all that this depends on."""
+def _note(name: str) -> Path | None:
+    """Returns the file that says a family's kernels are there; its name has all that this depends on."""
     folder, state = cache_folder(), _family_state(name)
-    ending = "compiled" if compiled else "prepared"
-    return None if folder is None or state is None else folder / f"{name}-{state}.{ending}"
+    return None if folder is None or state is None else folder / f"{name}-{state}.prepared"
 
 
 @functools.cache
 def _family_state(name: str) -> str | None:
-    """Returns a digest of what numba's code for a family depends on; numba looks at paths and times of files too."""
+    """Returns a digest of what the code of a family's kernels depends on."""
     try:
-        sources = {Path(inspect.getfile(type(family(name)))), Path(decode.__file__), Path(cycle_account.__file__)}
-        files = {file for source in sources for file in imported_files(source)}
-        states = [f"{file} {(status := file.stat()).st_mtime_ns} {status.st_size}" for file in sorted(files)]
+        sources = (inspect.getfile(type(family(name))), decode.__file__, cycle_account.__file__, kept_code.__file__)
+        digests = [imports_digest(Path(each)) for each in sources]
     except (CyclopsError, OSError, TypeError, ValueError):  # not installed; not a file, or not of this package
         return None
-    versions = [version("numba"), version("llvmlite"), platform.python_version(), host_cpu()]
-    return hashlib.sha256(repr([*versions, *states]).encode()).hexdigest()[:24]
+    return hashlib.sha256(repr([host(), *digests]).encode()).hexdigest()[:24]

@@ -1,6 +1,6 @@
 """Types of NumPy arrays by element, whatever the rank; and arrays as TVM's compiled functions take them.
 
-Functions that numba compiles name their arguments' types by these too.
+Compiled kernels name their arguments' types by these too.
 """
 
 from typing import Any

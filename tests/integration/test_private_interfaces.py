@@ -1,4 +1,4 @@
-"""Private interfaces of TVM, numba, zipfile and pytest: each is used in one place, and is still what we take it for."""
+"""Private interfaces of TVM, zipfile and pytest: each is used in one place, and is still what we take it for."""
 
 import ast
 import inspect
@@ -16,14 +16,12 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from accel.frontend.relax_import import relax_importer
 from accel.host.relax_operators import Field, attribute_fields
-from accel.isa import compiled_kernels, numba_dispatcher
 from worker.execution import zip_limits
 
 ROOT = Path(__file__).parents[2]
 USES = {
     "accel/frontend/relax_import/relax_importer.py": {"_end_block"},
     "accel/host/relax_operators.py": {"_lookup_or_register_type_info_from_type_key"},
-    "accel/isa/numba_dispatcher.py": {"_cache"},
     "worker/execution/zip_limits.py": {"_EndRecData", "_ECD_SIZE"},
 }
 DOCUMENTED = {"_replace", "_asdict", "_fields", "_exit"}  # of named tuples, and of os
@@ -92,26 +90,6 @@ def test_tvm_tells_an_operators_attributes() -> None:
     fields = attribute_fields("relax.attrs.Conv2DAttrs")
     assert fields["strides"] == Field("strides", "int", optional=False, many=True, boxed="")
     assert fields["out_dtype"] == Field("out_dtype", "dtype", optional=True, many=False, boxed="")
-
-
-def twice(value: int) -> int:
-    return 2 * value
-
-
-inner = compiled_kernels.compiled(twice)
-
-
-def outer(value: int) -> int:
-    return inner(value) + 1
-
-
-def test_numba_keeps_machine_code_where_it_is_told(tmp_path: Path) -> None:
-    """By ``_cache``, ``_impl_class`` and ``_locator_classes``; and one of ours calls another by ``_numba_type_``."""
-    first, second = (numba_dispatcher.dispatcher(outer, tmp_path) for _ in range(2))
-    assert first(20) == 41
-    assert list(tmp_path.rglob("*.nbc"))
-    assert second(20) == 41
-    assert [sum(each.stats.cache_hits.values()) for each in (first, second)] == [0, 1]
 
 
 def test_zipfile_tells_the_size_of_the_directory() -> None:

@@ -86,7 +86,7 @@ def _execute_model(
             work.inputs, settings, _INPUTS, lambda given: check_fit(given, info.inputs, field=_INPUTS, unset=info.unset)
         )
         accelerator = load_accelerator(work.accelerator)
-        _prepare(accelerator, kernels, compiled=True)
+        _prepare(accelerator, kernels)
         run_loaded_model(
             model,
             accelerator,
@@ -102,12 +102,12 @@ def _execute_model(
     return summarize(json.loads((out / "report.json").read_bytes()))
 
 
-def _prepare(accelerator: Accelerator, kernels: KernelProvider | None, *, compiled: bool) -> None:
-    """Has what the simulation of a program runs compiled, in a new installation; ``compiled``: the program is ours."""
+def _prepare(accelerator: Accelerator, kernels: KernelProvider | None) -> None:
+    """Has what the simulation of a program runs compiled, in a new installation."""
     if kernels is not None:
         fetch(accelerator, kernels)
-    elif cache_folder() is not None and not is_on_disk(accelerator, compiled=compiled):
-        prepare_on_disk(accelerator, start_child, compiled=compiled)
+    elif cache_folder() is not None and not is_on_disk(accelerator):
+        prepare_on_disk(accelerator, start_child)
 
 
 def _calibration(work: ModelJobInputs, info: ModelInfo, settings: Settings) -> Arrays | None:
@@ -134,7 +134,7 @@ def _execute_program(
     if sources.program is None:  # the service has made the Program file, and knows it by its digest
         sources = sources.model_copy(update={"program": _program_digest(program, out)})
     program = _retargeted(program, work.accelerator)
-    _prepare(program.accelerator, kernels, compiled=False)
+    _prepare(program.accelerator, kernels)
     report = run_program(
         program,
         _simulate_options(work),
@@ -158,7 +158,7 @@ def program_summariser(settings: Settings) -> Callable[[ProgramJobInputs], Simul
     def summarise(work: ProgramJobInputs) -> SimulationSummary:
         program = _retargeted(_open_program(work), work.accelerator)
         if program.accelerator not in prepared:
-            _prepare(program.accelerator, None, compiled=False)
+            _prepare(program.accelerator, None)
             prepared.append(program.accelerator)
         inputs = _program_inputs(work, program, settings)
         return summarise_program(program, _simulate_options(work), inputs=inputs)

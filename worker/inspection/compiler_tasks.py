@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import accel.isa.numba_dispatcher  # noqa: F401 - numba is loaded once, not by each task
+import accel.isa.native.kept_code  # noqa: F401 - LLVM is loaded once, not by each task
 from accel.errors import InvalidProgram, ProgramTooLarge
 from accel.program_files.open_program import open_program
 from accel.program_files.program_container import save_program

@@ -98,7 +98,7 @@ class SupervisorLink(logging.Handler):
             self.send(CachePut(key=key).model_dump(), data)
 
     def prepare_family(self, name: str) -> None:
-        """Has what numba compiles for a family compiled to the disk."""
+        """Has a family's kernels compiled to the disk."""
         self._ask(FamilyRequest(family=name))
 
     def kernel_code(self, name: str, text: str) -> bytes | None:

@@ -105,7 +105,7 @@ _Family = Annotated[str, Field(max_length=100)]
 
 
 class FamilyRequest(pydantic.BaseModel):
-    """Requests that what numba compiles for a family is on the disk. The answer is :class:`CacheEntry`, not found."""
+    """Requests that a family's kernels are on the disk. The answer is :class:`CacheEntry`, not found."""
 
     kind: Literal["family"] = "family"
     family: _Family

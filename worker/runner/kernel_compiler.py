@@ -42,7 +42,7 @@ _CHUNK = 1 << 16
 
 
 class _Wanted(pydantic.BaseModel):
-    """A request to the kernel server: a kernel's code, or without a text what numba compiles for the family."""
+    """A request to the kernel server: a kernel's code, or without a text the family's kernels."""
 
     family: str
     text: str | None = None
@@ -67,7 +67,7 @@ class KernelServer:
                 _log.warning("no process for kernels can be started now: %s", error)
 
     def prepare_family(self, name: str) -> None:
-        """Has what numba compiles for a family compiled into the installation's folder, if there is one; tries once."""
+        """Has a family's kernels compiled into the installation's folder, if there is one; tries once."""
         with self._lock:
             tried = name in self._tried
             self._tried.add(name)
@@ -109,7 +109,7 @@ class OwnerKernels:
         self._compiled = 0
 
     def prepare_family(self, name: str) -> None:
-        """Has what numba compiles for a family compiled, unless it is there."""
+        """Has a family's kernels compiled, unless they are there."""
         self._server.prepare_family(name)
 
     def kernel_code(self, name: str, text: str) -> bytes | None:

@@ -65,8 +65,8 @@ def preload(presets: Sequence[str]) -> WarmUp:
     )
     warm_up = WarmUp(presets, simulators)
     warm_up.load()
-    # numba, if nothing was loaded; of the names in a zip file, and of the events; what numba asks about arrays
-    for name in ("accel.isa.numba_dispatcher", "encodings.cp437", "encodings.ascii", "numpy.ma"):
+    # LLVM, if nothing was loaded; of the names in a zip file, and of the events
+    for name in ("accel.isa.native.kept_code", "encodings.cp437", "encodings.ascii"):
         importlib.import_module(name)
     share_with_children()
     return warm_up

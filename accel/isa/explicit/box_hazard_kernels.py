@@ -29,9 +29,11 @@ def order_launch(
     were there. These become what is left. Returns how many can run: fewer than n in a deadlock.
     """
     count, units = clock.shape
-    sent, taken, first = np.zeros(len(tokens), np.int64), np.zeros(len(tokens), np.int64), _offsets(pushes, tokens)
-    sender = np.empty(len(pushes), np.int64)
-    found = tokens.copy()
+    sent, taken = np.zeros(len(tokens), np.int64), np.zeros(len(tokens), np.int64)
+    first, sender = np.zeros(len(tokens) + 1, np.int64), np.empty(len(pushes), np.int64)
+    _find_offsets(pushes, first)
+    found = np.empty(len(tokens), np.int64)
+    found[:] = tokens
     following, heads, last = np.full(count, count), np.full(units, count), np.full(units, -1)
     for index in range(count - 1, -1, -1):
         following[index], heads[unit[index]] = heads[unit[index]], index
@@ -62,14 +64,12 @@ def order_launch(
 
 
 @compiled
-def _offsets(pushes: Int64, tokens: Int64) -> Int64:
+def _find_offsets(pushes: Int64, first: Int64) -> None:
     """Where the senders of each queue begin."""
-    first = np.zeros(len(tokens) + 1, np.int64)
     for queue in pushes:
         first[queue + 1] += 1
-    for queue in range(len(tokens)):
+    for queue in range(len(first) - 1):
         first[queue + 1] += first[queue]
-    return first
 
 
 @compiled
@@ -85,7 +85,7 @@ def _has_tokens(pop_start: Int64, pops: Int64, tokens: Int64, index: int) -> boo
 def _learn_from_unit(clock: Int64, index: int, own: int, before: int) -> None:
     """An instruction knows what the one before it in its unit knew, and that this one has ended."""
     if before >= 0:
-        for other in range(clock.shape[1]):  # numba takes a second for an assignment between slices
+        for other in range(clock.shape[1]):
             clock[index, other] = clock[before, other] + (other == own)
 
 
@@ -160,7 +160,7 @@ def _bring_forward(until: Int64, memory: int, bases: Int64, known: Bytes) -> Non
 
 
 @compiled
-def find_races(  # noqa: PLR0913, PLR0917  arrays one by one, as numba takes them
+def find_races(  # noqa: PLR0913, PLR0917  arrays one by one
     table: Int64,
     start: Int64,
     order: Int64,
@@ -178,7 +178,8 @@ def find_races(  # noqa: PLR0913, PLR0917  arrays one by one, as numba takes the
     then all. Returns how many runs of cells are found; those beyond ``findings`` are not kept.
     """
     found = 0
-    first = done.copy()
+    first = np.empty(len(done), np.int64)
+    first[:] = done
     for index in order:
         own = unit[index]
         for access in range(start[index], start[index + 1]):

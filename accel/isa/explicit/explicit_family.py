@@ -22,12 +22,12 @@ from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.operations import executions_of
 from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of, variations_of
 from accel.isa.family import (
-    CompiledByNumba,
     DocumentChange,
     Family,
     KernelSource,
     Machine,
     NoContext,
+    PreparedBySignatures,
     Variation,
     Work,
     dram_traffic,
@@ -98,7 +98,7 @@ def changes_of(accelerator: Accelerator) -> Iterator[DocumentChange]:
         yield DocumentChange("units-apart", "the order of its instructions", change, lambda: made)
 
 
-class ExplicitFamily(NoContext, CompiledByNumba):
+class ExplicitFamily(NoContext, PreparedBySignatures):
     """Where each part of :class:`accel.isa.family.Family` stands for machines that are wholly in their document.
 
     What needs the compiler is imported where it is asked for: a document is checked without it.
@@ -149,7 +149,7 @@ class ExplicitFamily(NoContext, CompiledByNumba):
         return document_function.source_of_text(text)
 
     def signatures(self) -> tuple[Signature, ...]:
-        """Returns what numba compiles."""
+        """Returns the kernels that simulations run."""
         return (*timing_signatures(), *hazard_signatures())
 
 

@@ -12,13 +12,13 @@ from accel.isa.compiled_kernels import Signature
 from accel.isa.cost_expressions import energy_of
 from accel.isa.decode import Decoded
 from accel.isa.family import (
-    CompiledByNumba,
     Cycles,
     DocumentChange,
     Family,
     HazardChecker,
     Machine,
     NoKernels,
+    PreparedBySignatures,
     TimeLaunch,
     Timing,
     Variation,
@@ -35,7 +35,7 @@ from accel.isa.gemmini.stream.loop_expansion import expansion_signature
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_stream
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
-from accel.isa.gemmini.timing.machine.machine import loop_machine_signature, machine_signature, preparation_signature
+from accel.isa.gemmini.timing.machine.machine import machine_signature, preparation_signature
 from accel.isa.gemmini.timing.recorded_runs import replay
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
 from accel.isa.variations import Scaled, scaled_variations, time_of
@@ -69,7 +69,7 @@ _PROCESSOR = Scaled(
 )
 
 
-class GemminiFamily(NoKernels, CompiledByNumba):
+class GemminiFamily(NoKernels, PreparedBySignatures):
     """Where each part of :class:`accel.isa.family.Family` stands for Gemmini."""
 
     name = "gemmini"
@@ -127,7 +127,7 @@ class GemminiFamily(NoKernels, CompiledByNumba):
         return []
 
     def signatures(self) -> tuple[Signature, ...]:
-        """Returns what numba compiles for programs that are compiled here, which have no loops."""
+        """Returns the kernels that simulations run."""
         return (
             function_signature(),
             machine_signature(),
@@ -136,11 +136,8 @@ class GemminiFamily(NoKernels, CompiledByNumba):
             errata_signature(),
             accesses_signature(),
             context_signature(),
+            expansion_signature(),
         )
-
-    def further_signatures(self) -> tuple[Signature, ...]:
-        """Returns what writes loops out."""
-        return (loop_machine_signature(), expansion_signature())
 
 
 class GemminiMachine:

@@ -1,4 +1,4 @@
-"""Happens-before over VTA's tokens: which accesses of which units are not ordered. Compiled by numba.
+"""Happens-before over VTA's tokens: which accesses of which units are not ordered.
 
 A unit runs its instructions in order, one at a time; a pop comes after the push whose token it takes; a launch comes
 after the FINISH before it. The clock of an instruction counts, for each unit, the instructions that have ended before
@@ -240,14 +240,12 @@ def _send(row: Int64, clock: Int64, sent: Int64, sender: Int64) -> None:
 
 
 @compiled
-def _lists(order: Int64) -> tuple[Int64, Int64]:
+def _list(order: Int64, lists: Int64, lengths: Int64) -> None:
     """Each unit's instructions in order, and how many."""
-    lists, lengths = np.zeros((3, len(order)), np.int64), np.zeros(3, np.int64)
     for index in range(len(order)):
         unit = order[index, UNIT]
         lists[unit, lengths[unit]] = index
         lengths[unit] += 1
-    return lists, lengths
 
 
 @compiled
@@ -301,7 +299,8 @@ def find_hazards(
         clocks: room (n, 4).
         findings: room (any, 6).
     """
-    lists, lengths = _lists(order)
+    lists, lengths = np.zeros((3, len(order)), np.int64), np.zeros(3, np.int64)
+    _list(order, lists, lengths)
     place = np.zeros(3, np.int64)
     grid, who = np.zeros(7, np.int64), np.zeros(3, np.int64)
     ran, count, moved = 0, 0, True
@@ -312,8 +311,7 @@ def find_hazards(
                 index = lists[unit, place[unit]]
                 clock, row = clocks[index], table[index]
                 known_before = clocks[lists[unit, place[unit] - 1]] if place[unit] > 0 else before[unit]
-                for other in range(3):  # numba takes a second for an assignment between slices
-                    clock[other] = known_before[other]
+                clock[:3] = known_before[:3]
                 if not _take(order[index], clock, tokens, pops, sent, carried, sender):
                     break
                 clock[unit] = clock[PLACE] = done[unit]

@@ -6,7 +6,7 @@ from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.isa.compiled_kernels import Signature
 from accel.isa.cost_expressions import energy_of
-from accel.isa.family import CompiledByNumba, DocumentChange, Family, KernelSource, Machine, NoContext, Variation
+from accel.isa.family import DocumentChange, Family, KernelSource, Machine, NoContext, PreparedBySignatures, Variation
 from accel.isa.vta import vta_hazards
 from accel.isa.vta.document.vta_changes import changes_of_vta, configuration_of_vta, derived_vta
 from accel.isa.vta.document.vta_document_check import check_vta
@@ -20,7 +20,7 @@ from accel.isa.vta.timing.vta_work import boxes_of, effort_of, work_of
 from accel.isa.vta.vta_tiling_cost import tiling_cost
 
 
-class VtaFamily(NoContext, CompiledByNumba):
+class VtaFamily(NoContext, PreparedBySignatures):
     """Where each part of :class:`accel.isa.family.Family` stands for VTA.
 
     What needs the compiler is imported where it is asked for: a document is checked without it.
@@ -74,7 +74,7 @@ class VtaFamily(NoContext, CompiledByNumba):
         return launch_kernel.source_of_text(text)
 
     def signatures(self) -> tuple[Signature, ...]:
-        """Returns what numba compiles."""
+        """Returns the kernels that simulations run."""
         return (vta_hazards.hazard_signature(), table_signature(), *timing_signatures())
 
 

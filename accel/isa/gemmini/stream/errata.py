@@ -159,7 +159,7 @@ def _find(words: Int64, facts: Int64, state: Int64, found: Int64) -> None:
 
 
 def errata_signature() -> Signature:
-    """Returns what numba compiles."""
+    """Returns what looks for them."""
     return Signature(_find, MATRIX, VECTOR, VECTOR, MATRIX)
 
 

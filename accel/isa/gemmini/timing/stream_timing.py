@@ -17,13 +17,15 @@ from accel.isa.gemmini.stream.configuration_registers import sizes
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, as_signed, expand_loops, has_no_loops
 from accel.isa.gemmini.timing.machine import log_columns as log
+from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.build import UNLIMITED, new_machine
-from accel.isa.gemmini.timing.machine.machine import STALLED, run_machine
+from accel.isa.gemmini.timing.machine.machine import FULL, STALLED, new_clock, run_machine
 from accel.util.arrays import Int64, Signed, Words, narrowed
 
 _UNITS = ("load", "execute", "store")
 _AFTER_ENTRY = (*_UNITS, "unit")  # what an instruction in the station waits for, one after the other
 _FUNCTS = 1 << 7  # codes of instructions
+_ROOM = 256  # rows of the log beside one for each instruction: it grows where loops make more
 _ISSUE = 1  # cycles from the station's entry to the controller, where nothing is waited for
 
 
@@ -94,12 +96,16 @@ def run_stream(
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
     signed = as_signed(words)
-    registers = None if has_no_loops(signed[:, 0]) else context.loops.copy()
-    commands = np.zeros((4, 1 if registers is None else _longest_loop(words, parameters, context), 3), np.int64)
+    loops = 1 if has_no_loops(signed[:, 0]) else _longest_loop(words, parameters, context)
+    registers, commands = context.loops.copy(), np.zeros((4, loops, 3), np.int64)
     machine = new_machine(parameters, context, spacing=spacing, open_requests=open_requests, walk_latency=walk_latency)
     accepted = np.full(len(signed), -1, np.int64)
-    cycles, rows = run_machine(machine, signed, registers, sizes(parameters), commands, accepted)
-    return MachineRun(cycles, rows, accepted)
+    rows, clock = np.empty((len(signed) + _ROOM, log.COLUMNS), np.int64), new_clock()
+    while True:
+        cycles = run_machine(machine, signed, registers, sizes(parameters), commands, accepted, rows, clock)
+        if cycles != FULL:
+            return MachineRun(cycles, rows[: machine[at.LOGGED]], accepted)
+        rows = np.concatenate((rows, np.empty_like(rows)))
 
 
 def _longest_loop(words: Words, parameters: GemminiParameters, context: LaunchContext) -> int:

@@ -1,6 +1,6 @@
 """VTA's clock: an event loop over fetch, the three units, their token queues and the memory channel.
 
-Every function is compiled by numba and sees only arrays; :mod:`accel.isa.vta.timing.timing_table` makes them. Times are
+Every function is a compiled kernel and sees only arrays; :mod:`accel.isa.vta.timing.timing_table` makes them. Times are
 in cycles from the launch; an end is the first cycle after. The rules are those of the Chisel sources (tvm-vta
 ``hardware/chisel``), cited where they act.
 """

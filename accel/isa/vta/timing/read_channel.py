@@ -1,6 +1,6 @@
 """The read channel: whose command the memory engine takes when, and when its data come.
 
-Every function is compiled by numba. Times are cycles from the launch; an end is the first cycle after. The rules are
+Every function is a compiled kernel. Times are cycles from the launch; an end is the first cycle after. The rules are
 those of the Chisel sources (tvm-vta ``hardware/chisel``), cited where they act.
 """
 

@@ -366,7 +366,7 @@ def test_a_model_is_parsed_and_inferred_once(command: str, model: Path, monkeypa
 
 
 def test_help_loads_no_library_that_computes_or_serves() -> None:
-    heavy = ("tvm", "numba", "numpy", "onnx", "onnxruntime", "fastapi", "pydantic")
+    heavy = ("tvm", "llvmlite", "numpy", "onnx", "onnxruntime", "fastapi", "pydantic")
     code = f"""
 import sys
 from service.cli.commands import app

@@ -86,7 +86,7 @@ def test_the_api_loads_no_compiler_for_what_it_answers_itself(tmp_path: Path) ->
         loaded = Path(f"/proc/{process}/maps").read_text()
         now, _ = resident(process)
     assert not [name for name in ("llvmlite", "tvm", "onnx") if f"/{name}/" in loaded]
-    # 100 to 111 by machine; with numba alone it would be 200
+    # 100 to 111 by machine; with LLVM or TVM it would be more
     assert now < 130 * MIB, now >> 20
 
 

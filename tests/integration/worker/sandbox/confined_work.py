@@ -3,15 +3,15 @@
 import sys
 from pathlib import Path
 
-import numba
 import numpy as np
 import onnxruntime
 import tvm
 from tvm import te
 
 import worker.runner.supervisor  # noqa: F401
-from accel.isa.compiled_kernels import Signature, compiled
+from accel.isa.compiled_kernels import Signature, cache_folder, compiled
 from accel.isa.kernel_types import SCALAR, VECTOR
+from accel.util.arrays import Int64
 from examples.single import Conv, conv_model
 from tests.helpers.confined import told_by_child, told_by_confined
 from worker.sandbox.confinement import prepare_confinement
@@ -19,7 +19,7 @@ from worker.sandbox.confinement import prepare_confinement
 ROOT = Path(sys.argv[1])
 
 
-def total(values: object, count: int) -> int:
+def total(values: Int64, count: int) -> int:
     result = 0
     for index in range(count):
         result += values[index]
@@ -30,11 +30,17 @@ def warm() -> None:
     Signature(compiled(total), VECTOR, SCALAR).compile()
 
 
-def use_numba() -> str:
-    function = compiled(total)
-    assert function(np.arange(10), 10) == 45
-    assert sum(function.dispatcher.stats.cache_hits.values()) == 1, function.dispatcher.stats
-    return "numba"
+def use_llvm() -> str:
+    before = code_files()
+    assert before
+    assert compiled(total)(np.arange(10), 10) == 45
+    assert code_files() == before
+    return "llvm"
+
+
+def code_files() -> dict[Path, int]:
+    folder = cache_folder()
+    return {} if folder is None else {path: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
 def use_onnxruntime() -> str:
@@ -60,10 +66,9 @@ def use_tvm() -> str:
 
 
 def main() -> None:
-    assert numba.config.NUMBA_DEFAULT_NUM_THREADS
     prepare_confinement()
     told_by_child(warm)
-    for use in (use_onnxruntime, use_numba, use_tvm):
+    for use in (use_onnxruntime, use_llvm, use_tvm):
         print(told_by_confined(ROOT, use), flush=True)  # noqa: T201
 
 

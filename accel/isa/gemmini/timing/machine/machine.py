@@ -9,7 +9,6 @@ from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import conv_loop_shape as shapes
 from accel.isa.gemmini.timing.machine import execute as unit
-from accel.isa.gemmini.timing.machine import log_columns as log
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE, pass_on, send
 from accel.isa.gemmini.timing.machine.conv_unroller import step_conv_unroller
@@ -43,7 +42,7 @@ from accel.isa.gemmini.timing.machine.write_dma import (
     step_writer,
     step_writer_stages,
 )
-from accel.isa.kernel_types import CUBE, MATRIX, NONE, VECTOR
+from accel.isa.kernel_types import CUBE, MATRIX, VECTOR
 from accel.util.arrays import Int64
 
 _NEVER = 1 << 60
@@ -241,38 +240,43 @@ def _next_event(m: Int64, now: int, total: int) -> int:
     return _sooner(event, m[at.NEXT_AT], now) if m[at.SENT] < total else event
 
 
-@compiled
-def _pass_on_if_it_goes(m: Int64, now: int, source: int, target: int) -> None:
-    if offers(m, source, now) and has_room(m, target, now):
-        pass_on(m, now, source, target)
+STALLED, FULL = -1, -2  # instead of a number of cycles: the machine is stuck; the log has no room
+NOW, WAS_BUSY, IDLE, QUIET, CLOCK = range(5)  # of ``clock``
 
 
-STALLED = -1  # instead of a number of cycles: the machine is stuck
+def new_clock() -> Int64:
+    """Returns the clock (CLOCK,) of a machine that has not begun."""
+    clock = np.zeros(CLOCK, np.int64)
+    clock[WAS_BUSY], clock[QUIET] = 1, -1
+    return clock
 
 
 @compiled
 def run_machine(
-    m: Int64, words: Int64, registers: Int64 | None, sizes: Int64, commands: Int64, accepted: Int64
-) -> tuple[int, Int64]:
-    """Run a stream ``words`` (n, 3) to its end.
+    m: Int64, words: Int64, registers: Int64, sizes: Int64, commands: Int64, accepted: Int64, rows: Int64, clock: Int64
+) -> int:
+    """Run a stream ``words`` (n, 3) to its end, or until the log is full; called again, it goes on.
 
     Args:
-        m: (SIZE,) the machine, prepared.
+        m: (SIZE,) the machine, prepared; LOGGED is how many rows of the log it has written.
         words: the stream.
-        registers: (LOOPS,) the convolution loops' registers; None: the stream has no loops, and what unrolls them, half
-            of all that is compiled, is not.
+        registers: (LOOPS,) the convolution loops' registers.
         sizes: (SIZES,) of :mod:`accel.isa.gemmini.stream.kernel_layout`.
         commands: (4, c, 3) room for the commands of two convolution loops, and of two other ones that are written out.
         accepted: (n,) gets the cycle in which each instruction was accepted.
+        rows: (m, COLUMNS) gets the log of primitive instructions.
+        clock: (CLOCK,) where it was when the log was full.
 
-    Returns the cycle in which all is done, or STALLED, and the log of primitive instructions (m, COLUMNS).
+    Returns the cycle in which all is done, STALLED, or FULL.
     """
     shape = np.zeros(shapes.SHAPE, np.int64)
-    rows = np.empty((256, log.COLUMNS), np.int64)
-    now, total = 0, len(words)
-    was_busy, idle, quiet = True, 0, -1
+    total = len(words)
+    now, was_busy, idle, quiet = clock[NOW], clock[WAS_BUSY] != 0, clock[IDLE], clock[QUIET]
     patience = _PATIENCE + 4 * (m[at.LATENCY] + m[at.SPACING])
     while True:
+        if m[at.LOGGED] + 1 >= len(rows):
+            clock[NOW], clock[WAS_BUSY], clock[IDLE], clock[QUIET] = now, was_busy, idle, quiet
+            return FULL
         m[at.CHANGED] = 0
         waits = m[at.SENT] == total or words[m[at.SENT], 0] == rocc.FENCE
         busy = not waits or _is_busy(m)
@@ -281,26 +285,17 @@ def run_machine(
         elif quiet < 0:
             quiet = now
         if not busy and m[at.SENT] == total:
-            break
+            return int(quiet)
         unrolling = m[at.UNROLL_COUNT]
         _step_data(m, now)
-        if m[at.LOGGED] + 1 >= len(rows):
-            longer = np.empty((2 * len(rows), log.COLUMNS), np.int64)
-            for row in range(len(rows)):  # a slice would compile a message of shapes that do not fit
-                for column in range(log.COLUMNS):
-                    longer[row, column] = rows[row, column]
-            rows = longer
         _step_station(m, now, rows, unrolling)
-        if registers is None:
-            _pass_on_if_it_goes(m, now, at.MATMUL_QUEUE, at.UNROLLED)
-            _pass_on_if_it_goes(m, now, at.CONV_QUEUE, at.MATMUL_QUEUE)
-        else:
-            step_matmul_unroller(m, now, registers, sizes, commands)
-            step_conv_unroller(m, now, registers, sizes, shape, commands)
+        step_matmul_unroller(m, now, registers, sizes, commands)
+        step_conv_unroller(m, now, registers, sizes, shape, commands)
         if m[at.FSM_ANY]:
             for place in range(7):
                 m[at.FSM_DONE + place] = 0
-        _pass_on_if_it_goes(m, now, at.RAW, at.CONV_QUEUE)
+        if offers(m, at.RAW, now) and has_room(m, at.CONV_QUEUE, now):
+            pass_on(m, now, at.RAW, at.CONV_QUEUE)
         if m[at.SENT] < total:
             _offer(m, now, words, accepted, busy, was_busy)
         if busy != was_busy:
@@ -310,24 +305,18 @@ def run_machine(
             idle = 0
             now += 1
             if now - m[at.PROGRESS] > patience:  # the mesh is flushed again and again
-                return STALLED, rows[: m[at.LOGGED]]
+                return STALLED
             continue
         event = _next_event(m, now, total)
         idle = 0 if event < _NEVER else idle + 1
         now = event if event < _NEVER else now + 1
         if idle > _IDLE:
-            return STALLED, rows[: m[at.LOGGED]]
-    return quiet, rows[: m[at.LOGGED]]
+            return STALLED
 
 
 def machine_signature() -> Signature:
-    """Returns what runs streams without loops."""
-    return Signature(run_machine, VECTOR, MATRIX, NONE, VECTOR, CUBE, VECTOR)
-
-
-def loop_machine_signature() -> Signature:
-    """Returns what runs streams with loops."""
-    return Signature(run_machine, VECTOR, MATRIX, VECTOR, VECTOR, CUBE, VECTOR)
+    """Returns what runs streams."""
+    return Signature(run_machine, VECTOR, MATRIX, VECTOR, VECTOR, CUBE, VECTOR, MATRIX, VECTOR)
 
 
 def preparation_signature() -> Signature:

@@ -136,5 +136,5 @@ def test_preparing_compiles_all_that_runs():
         box_hazard_kernels.find_unwritten,
         box_hazard_kernels.find_races,
     ):
-        assert len(compiled.dispatcher.signatures) == 1
-    assert len(box_hazard_kernels.order_launch.dispatcher.signatures) == 1
+        assert len(compiled.compiled_for) == 1
+    assert len(box_hazard_kernels.order_launch.compiled_for) == 1

@@ -1,0 +1,114 @@
+"""Kernels as Python calls them; their machine code lies in a folder, under a digest of all that it depends on."""
+
+import ctypes
+import functools
+import hashlib
+import logging
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accel.isa.compiled_kernels import Compiled, cache_folder, imports_digest
+from accel.isa.kernel_types import Type
+from accel.isa.native import machine_code, translation
+from accel.isa.native.values import leaf_types
+from accel.util.content_cache import FolderCache, SealedCache
+
+_log = logging.getLogger(__name__)
+
+
+def _kernel_of(function: Any) -> Callable[..., Any] | None:
+    return function.function if isinstance(function, Compiled) else None
+
+
+def load_kernel(kernel: Compiled[..., Any], types: tuple[Type, ...], *, checked: bool) -> "Call":
+    """Returns what calls a kernel with arguments of ``types``; it is compiled where it is not kept.
+
+    Raises:
+        SyntaxError: kernels cannot have what is in the function.
+    """
+    key, folder = _key(kernel.function, types, checked=checked), cache_folder()
+    store = None if key is None or folder is None else SealedCache(FolderCache(folder))
+    code = store.get(key) if store is not None and key is not None else None
+    if code is None:
+        begun = time.perf_counter()
+        code = _compiled(kernel.function, types, checked=checked)
+        _log.debug("compiled %s in %.2f s", kernel.function.__qualname__, time.perf_counter() - begun)
+        if store is not None and key is not None:
+            store.put(key, code)
+    return Call(kernel.function, machine_code.LinkedKernel(code))
+
+
+def _compiled(function: Callable[..., Any], types: tuple[Type, ...], *, checked: bool) -> bytes:
+    made = translation.Translation(_kernel_of, checked=checked)
+    made.add_entry(function, types)
+    return machine_code.object_code(str(made.module))
+
+
+@functools.cache
+def _compiler() -> str:
+    sources = (translation.__file__, machine_code.__file__)
+    return " ".join([machine_code.host(), *(imports_digest(Path(each)) for each in sources)])
+
+
+def _key(function: Callable[..., Any], types: tuple[Type, ...], *, checked: bool) -> str | None:
+    """Returns 64 hexadecimal digits, a digest of all that the code depends on; None where nobody could tell."""
+    try:
+        sources = imports_digest(Path(function.__code__.co_filename))
+    except (OSError, ValueError):  # packed away, or not of this package
+        return None
+    parts = (_compiler(), sources, function.__module__, function.__qualname__, repr(types), str(checked))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+class Call:
+    """A call of a linked kernel from Python."""
+
+    def __init__(self, function: Callable[..., Any], linked: machine_code.LinkedKernel) -> None:
+        self._function, self._linked = function, linked
+        self._returns = function.__annotations__.get("return")
+        results = len(leaf_types(translation.result_type(self._returns)))
+        self._results = ctypes.c_int64 * (results + 1)  # and the line of an index that is outside
+
+    def __call__(self, arguments: Sequence[Any]) -> Any:
+        """Runs the kernel, and returns what it says that it returns.
+
+        Raises:
+            IndexError: the kernel is checked, and an index was outside.
+        """
+        taken = [leaf for each in arguments for leaf in _leaves(each)]
+        results = self._results()
+        self._linked.run((ctypes.c_int64 * len(taken))(*taken), results)
+        if results[-1]:
+            raise IndexError(f"{self._function.__code__.co_filename}, or a kernel of it, line {results[-1]}")
+        return _result(self._returns, iter(results))
+
+
+def _leaves(argument: Any) -> Iterator[int]:
+    if isinstance(argument, np.ndarray):
+        yield argument.__array_interface__["data"][0]
+        yield from argument.shape
+    elif isinstance(argument, tuple):
+        for each in argument:
+            yield from _leaves(each)
+    elif isinstance(argument, np.float32 | np.float64):
+        (bits,) = struct.unpack("q", struct.pack("fxxxx" if isinstance(argument, np.float32) else "d", argument))
+        yield bits
+    else:
+        yield int(argument)
+
+
+def _result(annotation: Any, leaves: Iterator[int]) -> Any:
+    if annotation is None:
+        return None
+    if annotation in (int, bool):
+        return annotation(next(leaves))
+    if annotation is np.float32:
+        return np.float32(struct.unpack("fxxxx", struct.pack("q", next(leaves)))[0])
+    if annotation is np.float64:
+        return np.float64(struct.unpack("d", struct.pack("q", next(leaves)))[0])
+    return tuple(_result(each, leaves) for each in annotation.__args__)
