@@ -98,7 +98,8 @@ class SupervisorLink(logging.Handler):
             self.send(CachePut(key=key).model_dump(), data)
 
     def prepare_family(self, name: str) -> None:
-        """Has a family's kernels compiled to the disk."""
+        """Has a family's kernels compiled to the disk, and says so to who follows the job."""
+        _log.info("what simulates the family %s is not compiled yet: that comes first", name)
         self._ask(FamilyRequest(family=name))
 
     def kernel_code(self, name: str, text: str) -> bytes | None:

@@ -40,12 +40,12 @@ def quantity(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Returns a time in a unit of its size: ``1.25 ms``, ``12 min 5 s``."""
+    """Returns a time in a unit of its size: ``1.25 ms``, ``12 min 5 s``; ``0 s`` if two clocks make it negative."""
     if seconds >= _HOUR:
         return f"{seconds // _HOUR:.0f} h {seconds % _HOUR // _MINUTE:.0f} min"
     if seconds >= _MINUTE:
         return f"{seconds // _MINUTE:.0f} min {seconds % _MINUTE:.0f} s"
-    if seconds == 0:
+    if seconds <= 0:
         return "0 s"
     _, unit, factor = next(entry for entry in _SECONDS if seconds >= entry[0])
     return f"{_digits(seconds * factor)} {unit}"

@@ -1,6 +1,10 @@
 """The pages as people use them, in Chromium."""
 
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -8,8 +12,10 @@ from playwright.sync_api import Browser, Page, expect
 from service.server import listen, serving_in_thread
 from tests.conftest import Service
 from tests.helpers.chromium import PROGRAM, visiting
+from tests.helpers.idle_service import quiet_service
 from worker.config.settings import Settings
 from worker.identity.api_keys import ApiKeys
+from worker.records.job_record import Stage
 from worker.storage.object_store import Store
 
 pytestmark = pytest.mark.slow
@@ -44,6 +50,40 @@ def test_from_the_empty_page_to_a_finished_job(service: Service, browser: Browse
             assert shown == pytest.approx(busy / report["cycles"], abs=0.01)
             colour = page.locator("rect.busy").first.evaluate("bar => getComputedStyle(bar).fill")
             assert colour == "rgb(0, 158, 115)"
+
+
+def event(kind: str, began: datetime, **data: Any) -> str:
+    return f"event: {kind}\ndata: {json.dumps(data | {'time': began.isoformat()})}\n\n"
+
+
+def test_a_running_job_shows_its_stages_with_their_times_and_its_log(browser: Browser, tmp_path: Path) -> None:
+    """Catches a page that lists stages without how long each took, or lets the time of one that has ended run on."""
+    now = datetime.now(UTC)
+    taken, first, second = (now - timedelta(seconds=seconds) for seconds in (100, 28.5, 20))
+    told = "retry: 600000\n\n" + "".join(
+        (
+            event("state", taken, state="running", attempt=1),
+            event("log", taken, line="what simulates the family gemmini is not compiled yet"),
+            event("stage", first, name="quantize", step=1, total=13),
+            event("stage", second, name="import", step=2, total=13),
+        )
+    )
+    with quiet_service(tmp_path) as quiet, visiting(browser, str(quiet.client.base_url)) as visit:
+        job = quiet.post(quiet.request())["id"]
+        quiet.jobs.progress(job, 1, now, Stage(name="import", step=2, total=13))
+        page = visit.page
+        page.route("**/events", lambda route: route.fulfill(body=told, headers={"Content-Type": "text/event-stream"}))
+        page.goto(f"/jobs/{job}")
+        steps = page.locator("#steps li")
+        expect(steps).to_have_count(3)
+        assert steps.all_inner_texts()[:2] == ["start 1 min 11 s", "quantize 8.5 s"]
+        expect(page.locator("#doing")).to_have_text("Stage 2 of 13: import")
+        expect(page.locator("#log")).to_contain_text("gemmini is not compiled yet")
+        running = steps.nth(2)
+        before = running.inner_text()
+        expect(running).not_to_have_text(before)
+        assert float(running.inner_text().split()[1]) > float(before.split()[1]) >= 20
+        visit.forgive("/events net::ERR_ABORTED")
 
 
 def test_what_can_be_done_by_keyboard_alone(service: Service, browser: Browser) -> None:

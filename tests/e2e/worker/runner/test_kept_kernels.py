@@ -83,3 +83,4 @@ def test_without_a_warm_up_the_first_job_compiles_for_all(start_service: Callabl
         run(service, PRESET)
         assert code == {path: path.stat().st_mtime_ns for path in tmp_path.glob("cache/cyclops/compiled-*/" + "?" * 64)}
     assert count([service], "compiled the kernel of the family explicit") == 1
+    assert count([service], "what simulates the family explicit is not compiled yet") == 1  # of the first job alone

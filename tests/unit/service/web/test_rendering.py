@@ -23,6 +23,7 @@ def test_bytes(number: int, shown: str) -> None:
         *((0, "0 s"), (2.5e-9, "2.50 ns"), (9.9288e-4, "993 µs"), (0.25, "250 ms"), (6.73, "6.73 s")),
         *((3.0, "3.00 s"), (41e-3, "41.0 ms"), (0.9996, "1000 ms")),
         *((61, "1 min 1 s"), (7320, "2 h 2 min")),
+        (-0.4, "0 s"),  # begun, by the worker's clock, before it was submitted
     ],
 )
 def test_times(seconds: float, shown: str) -> None:
