@@ -106,10 +106,8 @@ async def compile_changes(
 
 async def _known(job: Job, context: Context, owner: str) -> tuple[list[ChangedDocument], str | None]:
     """The changes of the document that the job ran on, or why there are none."""
-    if job.program is not None:
-        return [], "a program is compiled already: another accelerator asks for another program, and none is made of it"
-    if job.state != "succeeded":
-        return [], "the job has not succeeded: there is nothing that a change could be compared with"
+    if (reason := _unchangeable(job)) is not None:
+        return [], reason
     artifacts = context.jobs.artifacts(job)
     try:
         size = artifacts.get(_DOCUMENT).bytes
@@ -122,6 +120,17 @@ async def _known(job: Job, context: Context, owner: str) -> tuple[list[ChangedDo
         return await context.uploads.inspections.run(lambda: context.uploads.inspector.changes(document), owner), None
     except RefusedError as error:
         return [], f"this version does not take the document that the job ran on: {error.problem.detail}"
+
+
+def _unchangeable(job: Job) -> str | None:
+    """Returns why nothing is compiled anew for the job, as far as its record says so."""
+    if job.program is not None:
+        return "a program is compiled already: another accelerator asks for another program, and none is made of it"
+    if job.state != "succeeded":
+        return "the job has not succeeded: there is nothing that a change could be compared with"
+    if job.result is not None and job.result.cycles == 0:
+        return "nothing ran on the accelerator: there are no cycles that a change could save"
+    return None
 
 
 def _chosen(known: Sequence[ChangedDocument], names: Sequence[str] | None) -> list[ChangedDocument]:

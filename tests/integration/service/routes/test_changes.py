@@ -99,6 +99,17 @@ def test_a_change_becomes_a_job_of_the_same_model_and_options_and_its_gain_is_to
     assert (again.status_code, of(again.json(), "memory-inp")["job"]["id"]) == (200, job["id"])
 
 
+def test_a_job_of_the_host_alone_offers_nothing(quiet: Quiet, tmp_path: Path) -> None:
+    """Catches changes of an accelerator that did nothing, whose jobs could be compared with no cycles."""
+    job_id = quiet.post({"model": quiet.model, "accelerator": PRESET, "options": {"seed": 40_000}})["id"]
+    succeed(quiet, job_id, tmp_path, 0, verified=None)
+    found = listed(quiet, job_id)
+    assert found["changes"] == []
+    assert "nothing ran on the accelerator" in found["left_out"]
+    asked = quiet.client.post(f"/v1/jobs/{job_id}/changes", json={"changes": ["memory-inp"]})
+    assert (asked.status_code, asked.json()["field"]) == (422, "changes")
+
+
 def test_what_is_wrong_or_slower_is_not_what_helps_most(quiet: Quiet, base: str, tmp_path: Path) -> None:
     for name, cycles, verified in (("memory-inp", 100, False), ("memory-acc", 1200, True), ("memory-wgt", 900, None)):
         job_id = of(compile_with(quiet, base, name), name)["job"]["id"]
