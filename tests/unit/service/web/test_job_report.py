@@ -139,6 +139,40 @@ def test_energy_is_shown_where_it_is_known() -> None:
     assert "energy" not in shown(report("x").model_dump()).text
 
 
+def test_cycles_that_were_not_counted_are_not_told_as_none() -> None:
+    """Catches launches of 0 cycles, a share of 0 % and a utilisation of 0 % where only function was simulated."""
+    launches = [
+        {**each, "cycles": 0, "utilisation": 0.0, "limited_by": None, "lower_bound": 8}
+        for each in report("x").model_dump()["layers"]
+    ]
+    page = shown(report("x").model_dump() | {"layers": launches, "cycles": None, "units": None})
+    assert "timing did not run" in page.text
+    assert "In the order of the program" in page.text
+    table = page.text.partition("In the order of the program")[2].partition("Layers as CSV")[0]
+    assert "conv2d" in table
+    assert "0.0 %" not in table
+
+
+def test_findings_lead_to_their_instructions_on_the_timeline() -> None:
+    """Catches a first wrong element, a race or a stale read without the way to the instruction that made it."""
+    one, two, three = ({"index": index, "launch": HOSTILE, "op": "alu"} for index in (11, 1234, 33))
+    place = {"memory": "acc", "begin": 0, "end": 4, "detail": HOSTILE}
+    stored = {"tensor": HOSTILE, "address": 8192, "got": 1, "expected": 0, "instruction": 44}
+    document = report("x").model_dump() | {
+        "mismatches": [stored, stored | {"instruction": None}],
+        "mismatch_count": 2,
+        "races": [place | {"first": one, "second": two}],
+        "race_count": 1,
+        "stale_reads": [place | {"kind": "stale-out", "instruction": three, "since": three}],
+        "stale_read_count": 5,
+    }
+    page = shown(document)
+    found = {link for link in page.links if "/timeline?select=" in link}
+    assert found == {f"/jobs/{'0' * 32}/timeline?select={number}" for number in (11, 1234, 33, 44)}
+    for text in ("1 race\n", "5 stale reads", "The first 1 are shown", "1,234"):
+        assert text in page.text, text
+
+
 def test_a_machine_without_cycles_or_products() -> None:
     layers = [
         {**each, "cycles": 0, "macs": 0, "utilisation": 0.0, "lower_bound": 0}
