@@ -6,11 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accel.accelerator.contraction import contraction
-from accel.accelerator.document import Accelerator, HazardSync, TokenSync
+from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
 from accel.catalog.load_accelerator import accelerator_id
-from accel.errors import InvalidAccelerator
+from service.web.figures.document_words import bus_words, contracted, waiting_words
 
 
 def print_accelerator(accelerator: Accelerator, console: Console) -> None:
@@ -36,19 +35,8 @@ def _head(accelerator: Accelerator) -> Iterator[str]:
         f"family {accelerator.family}, {accelerator.clock_mhz:g} MHz, instructions of {accelerator.word_bits} bits, "
         f"id {accelerator_id(accelerator)}"
     )
-    yield f"units {', '.join(accelerator.units)}; {_synchronisation(accelerator)}"
-    dram = accelerator.dram
-    yield f"DRAM: {dram.bus_bytes} bytes a cycle, {dram.read_latency} cycles to the first"
-
-
-def _synchronisation(accelerator: Accelerator) -> str:
-    match accelerator.synchronisation:
-        case TokenSync(limit=limit):
-            return f"they wait for tokens, at most {limit} in a queue"
-        case HazardSync(window=window):
-            return f"they wait for addresses, in a window of {window} instructions"
-        case _:
-            return "instructions start in order"
+    yield f"units {', '.join(accelerator.units)}; {waiting_words(accelerator)}"
+    yield f"DRAM: {', '.join(bus_words(accelerator))}"
 
 
 def _memories(accelerator: Accelerator) -> Table:
@@ -82,9 +70,7 @@ def _semantics(instruction: AnyInstruction) -> list[str]:
 
 
 def _contraction(accelerator: Accelerator) -> str:
-    try:
-        gemm = contraction(accelerator)
-    except InvalidAccelerator as error:
-        return f"it simulates programs, and models cannot be compiled for it: {error.detail}"
-    tile = f"{gemm.rows} x {gemm.out_channels} x {gemm.in_channels}"
-    return f"{gemm.instruction.name} contracts: {tile} (rows, output channels, input channels), {gemm.macs:,} MACs"
+    tile = contracted(accelerator)
+    if isinstance(tile, str):
+        return f"it simulates programs, and models cannot be compiled for it: {tile}"
+    return f"{tile.instruction} contracts: {tile.tile}, {tile.macs:,} MACs"

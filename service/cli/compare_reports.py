@@ -97,7 +97,10 @@ def _run_table(a: ComparedRun, b: ComparedRun) -> Table:
         "bytes read": lambda run: _number(run.bytes_read),
         "bytes written": lambda run: _number(run.bytes_written),
         "instructions": lambda run: _number(run.instructions),
+        "energy, pJ": lambda run: "" if run.energy_pj is None else f"{run.energy_pj:,.0f}",
     }
+    if a.energy_pj is None and b.energy_pj is None:
+        del rows["energy, pJ"]
     for name, text in rows.items():
         table.add_row(name, _plain(text(a)), _plain(text(b)))
     return table

@@ -95,11 +95,21 @@ def _accounted(shares: Mapping[str, Mapping[str, int]]) -> Iterator[_Part]:
             if name == "busy":
                 yield "busy", f"{_BUSY}{cause}", cycles
             elif name == "memory":
-                yield "wait-memory", "waits for the bus" if cause == "memory" else f"memory: {cause}", cycles
+                yield "wait-memory", "waits for the bus" if cause == "memory" else f"waits for memory: {cause}", cycles
             elif name == "idle":
                 yield "idle", "idle: its last instruction has ended" if cause == "ended" else f"idle: {cause}", cycles
             else:
                 yield _category(cause)[0] if name == "other" else _named(name), _category(cause)[1], cycles
+
+
+def category_of(kind: str) -> Category:
+    """Returns the category of a kind of cycles as accounts and timelines call it, such as ``token``."""
+    return next(category for category in CATEGORIES if category in {kind, f"wait-{kind}"})
+
+
+def wait_words(cause: str) -> str:
+    """Returns what a unit waits for, by the cause as accounts and timelines call it, such as ``load_to_compute``."""
+    return _category(cause)[1]
 
 
 def _named(category: str) -> Category:

@@ -8,10 +8,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from accel.accelerator.contraction import contraction
-from accel.accelerator.document import Accelerator, HazardSync, TokenSync
+from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import accelerator_id
-from accel.errors import InvalidAccelerator
 from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
 from service.context import RequestContext, RequestUploads, UploadContext
@@ -20,6 +18,7 @@ from service.http.resources import SearchText
 from service.routes.accelerators import AcceleratorSort, document_yaml, find_accelerator, found_accelerators
 from service.uploads.receive import receive_parts
 from service.web.figures.document_lines import Choice, Form, source_lines
+from service.web.figures.document_words import bus_words, contracted, waiting_words
 from service.web.pages.form_files import FORM_BYTES, form_texts, sent_document
 from service.web.templating.rendering import frame_of, render, see_other
 from worker.records.accelerator_store import is_uploaded
@@ -131,33 +130,15 @@ def document_links(link: Callable[..., str], path: str, form: Form) -> Callable[
 def document_values(accelerator: Accelerator, name: str | None, form: Form, choice: Choice) -> dict[str, Any]:
     """Returns what pages show of a document, wherever it is from; under ``name`` a preset has a text of its own."""
     text = accelerator.model_dump_json(indent=2) if form == "json" else document_yaml(name or "", accelerator)
+    tile = contracted(accelerator)
     return {
         "accelerator": accelerator,
         "digest": accelerator_id(accelerator),
-        "waiting": _waiting(accelerator),
-        "contracts": _contraction(accelerator),
+        "waiting": waiting_words(accelerator),
+        "bus": bus_words(accelerator),
+        "contracts": None if isinstance(tile, str) else tile,
+        "no_models": tile if isinstance(tile, str) else None,
         "format": form,
         "choice": choice,
         "lines": source_lines(accelerator, text, choice),
     }
-
-
-def _waiting(accelerator: Accelerator) -> str:
-    """Returns how the units wait for each other, in words."""
-    match accelerator.synchronisation:
-        case TokenSync(limit=limit):
-            return f"units run apart and wait for tokens, at most {limit} in a queue"
-        case HazardSync(window=window):
-            return f"units run apart and wait for addresses, in a window of {window} instructions"
-        case _:
-            return "instructions start in the order of the program"
-
-
-def _contraction(accelerator: Accelerator) -> dict[str, Any]:
-    """Returns the tile that the accelerator contracts at once; or why models cannot be compiled for it."""
-    try:
-        found = contraction(accelerator)
-    except InvalidAccelerator as error:
-        return {"macs": None, "reason": error.detail}
-    tile = " by ".join(str(extent) for extent in (found.rows, found.out_channels, found.in_channels))
-    return {"macs": found.macs, "instruction": found.instruction.name, "tile": tile}

@@ -16,7 +16,7 @@ from service.http.problems import ProblemError
 from service.routes.compare import JOB_ID, MOST_LINKS, ComparedJob, open_compared
 from service.routes.trace import open_trace
 from service.web.figures.pass_diff import Marks, compare, folded, make_lines
-from service.web.figures.report_figures import CATEGORIES, Slice, unit_cycles
+from service.web.figures.report_figures import CATEGORIES, Slice, category_of, unit_cycles
 from service.web.pages.list_pages import source_names
 from service.web.templating.environment import short
 from service.web.templating.rendering import render
@@ -81,6 +81,8 @@ def show_comparison(
         most_listed=_LISTED,
         unlike=_unlike([one.job for one in pair]),
         causes=[cause for cause in found.causes or () if cause.difference],
+        categories=CATEGORIES,
+        category_of=category_of,
         bars=bars,
         legend=_legend(bars),
         asked=asked,

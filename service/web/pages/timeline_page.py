@@ -1,5 +1,6 @@
 """The page of a job's timeline: where all cycles of each unit went, as a table, and the picture over it."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -10,6 +11,7 @@ from service.context import RequestJobs
 from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
 from service.routes.timeline import TimelineTracks, get_timeline_tracks
+from service.web.figures.report_figures import CATEGORIES, Category, category_of, wait_words
 from service.web.templating.rendering import frame_of, render, see_other
 
 router = APIRouter(include_in_schema=False)
@@ -40,12 +42,23 @@ def show_timeline(
     return render(request, "timeline.html", job=job, tracks=tracks, rows=_rows(tracks), views=views)
 
 
-def _rows(tracks: TimelineTracks) -> list[dict[str, str | list[int]]]:
-    """The categories that some unit has cycles of, each with its colour's class and the cycles of every unit."""
-    kinds = {each.name: "busy" if each.kind == "busy" else f"wait-{each.kind}" for each in tracks.categories}
-    rows: list[dict[str, str | list[int]]] = []
-    for name, colour in {**kinds, "idle": "idle"}.items():
+@dataclass(frozen=True)
+class CategoryRow:
+    """A category of cycles, as the timeline calls it and in words, with its colour and the cycles of every unit."""
+
+    name: str
+    words: str
+    colour: Category
+    cycles: list[int]
+
+
+def _rows(tracks: TimelineTracks) -> list[CategoryRow]:
+    """Returns the categories that some unit has cycles of."""
+    kinds = {each.name: category_of(each.kind) for each in tracks.categories} | {"idle": category_of("idle")}
+    rows = []
+    for name, colour in kinds.items():
         cycles = [track.cycles[name] for track in tracks.tracks]
         if any(cycles):
-            rows.append({"name": name, "colour": colour, "cycles": cycles})
+            words = CATEGORIES[colour] if colour in {"busy", "idle"} else wait_words(name)
+            rows.append(CategoryRow(name, words, colour, cycles))
     return rows

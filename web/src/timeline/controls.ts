@@ -94,14 +94,20 @@ export function makeControls(home: HTMLElement, job: string, tracks: Tracks, act
   return { canvas, search, status, measure, details, shown };
 }
 
-const SAID: Record<string, string> = { busy: "busy", memory: "waits for memory", token: "waits for a token", fetch: "waits for fetch" };
+/** What kinds of cycles are called, here as on the page of the job. */
+const SAID: Record<string, string> = {
+  busy: "busy",
+  memory: "waits for memory",
+  token: "waits for another unit",
+  fetch: "waits for an instruction",
+};
 
 /** Each kind of category in its colour; those that no unit has a cycle of are left out. */
 function legend(tracks: Tracks): HTMLElement {
   const occurs = (name: string): boolean => tracks.tracks.some((track) => (track.cycles[name] ?? 0) > 0);
   const found = tracks.categories.filter(({ name }) => occurs(name));
   const entries = Object.entries(Object.groupBy(found, ({ kind }) => kind)).map(([kind, members]) =>
-    entry(categoryClass(kind), SAID[kind] ?? `waits for ${(members ?? []).map(({ name }) => name).join(", ")}`),
+    entry(categoryClass(kind), SAID[kind] ?? `waits for another cause: ${(members ?? []).map(({ name }) => name).join(", ")}`),
   );
   entries.push(entry("idle", "idle"));
   if (tracks.hosts.length > 0) {

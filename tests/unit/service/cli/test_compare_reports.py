@@ -47,6 +47,14 @@ def test_folders_and_files_say_what_differs(runs: tuple[Path, Path]) -> None:
     assert "not there" in text
 
 
+def test_energies_are_compared_where_one_is_known(runs: tuple[Path, Path]) -> None:
+    assert "energy" not in compared(*runs)[1]
+    path = runs[0] / "report.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"energy_pj": 1234567.0}))
+    (row,) = [line for line in compared(*runs)[1].splitlines() if "energy, pJ" in line]
+    assert [part.strip() for part in row.split("│")[2:-1]] == ["1,234,567", ""]
+
+
 def test_without_the_documents_the_rest_is_compared(runs: tuple[Path, Path]) -> None:
     (runs[0] / "accelerator.json").unlink()
     status, text, _ = compared(*runs)

@@ -69,7 +69,7 @@ def test_an_account_is_shown_as_it_is() -> None:
     assert (whole.name, whole.instructions, whole.cycles) == ("accelerator", None, 1000)
     assert [(each.category, each.cause, each.cycles) for each in whole.slices] == [
         ("busy", "busy: gemm", 900),
-        ("wait-memory", "memory: load_wgt", 80),
+        ("wait-memory", "waits for memory: load_wgt", 80),
         ("wait-memory", "waits for the bus", 5),
         ("wait-fetch", "waits for its next instruction to be fetched", 15),
     ]
