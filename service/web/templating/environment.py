@@ -13,6 +13,7 @@ _KIBI = 1024
 _SECONDS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (1e-6, "µs", 1e6), (0.0, "ns", 1e9))
 _MINUTE, _HOUR = 60, 3600
 _FACTOR = 9  # so many times more are told as a factor
+EQUAL_DB = 200.0  # what a report has of outputs that are equal
 _SHORT = 12  # digits that tell uploads and jobs apart
 
 
@@ -65,6 +66,11 @@ def energy(picojoules: float) -> str:
     return f"{_digits(picojoules)} J"
 
 
+def decibels(ratio: float) -> str:
+    """Returns a ratio in decibels: ``44.2 dB``; ``equal`` where a report says that nothing differs."""
+    return "equal" if ratio >= EQUAL_DB else f"{ratio:.1f} dB"
+
+
 def percent(share: float) -> str:
     """Returns a share as a percentage: ``12.5 %``; one that rounds to nothing and is something as ``< 0.1 %``."""
     if 0 < abs(share) < 0.0005:
@@ -107,7 +113,7 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    filters = (count, size, quantity, duration, energy, percent, change, when, short)
+    filters = (count, size, quantity, duration, energy, decibels, percent, change, when, short)
     environment.filters.update({each.__name__: each for each in filters})
     environment.filters["path"] = quote
     environment.filters["json"] = json_text

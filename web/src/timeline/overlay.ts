@@ -73,10 +73,10 @@ function clipped(text: string, room: number): string {
   return text.length <= letters ? text : letters > 2 ? `${text.slice(0, letters - 1)}…` : "";
 }
 
-/** The end of a layer's name, which tells it from others: they begin alike. */
+/** The end of a layer's name, which tells it from others: they begin alike. Fewer than five letters of it tell nothing. */
 function ending(text: string, room: number): string {
   const letters = Math.floor(room / LETTER);
-  return text.length <= letters ? text : letters > 3 ? `…${text.slice(1 - letters)}` : "";
+  return text.length <= letters ? text : letters > 5 ? `…${text.slice(1 - letters)}` : "";
 }
 
 function drawLayers(pen: Pen, { tracks, view, colours, width }: Scene, x: Place): void {

@@ -30,6 +30,11 @@ def test_times(seconds: float, shown: str) -> None:
     assert templating.duration(seconds) == shown
 
 
+@pytest.mark.parametrize(("ratio", "shown"), [(200.0, "equal"), (44.16, "44.2 dB"), (-3.0, "-3.0 dB")])
+def test_decibels(ratio: float, shown: str) -> None:
+    assert templating.decibels(ratio) == shown
+
+
 @pytest.mark.parametrize(
     ("share", "shown"),
     [
