@@ -24,22 +24,16 @@ from service.routes import (
     about,
     accelerator_derivation,
     accelerators,
-    artifacts,
-    changes,
-    compare,
     events,
-    graph,
     health,
     jobs,
     labels,
-    passes,
     reference,
     retention,
     shares,
-    timeline,
-    trace,
     uploads,
 )
+from service.routes.results import artifacts, changes, compare, graph, passes, timeline, trace
 from service.web.pages import (
     accelerator_pages,
     compare_pages,

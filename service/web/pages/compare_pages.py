@@ -13,8 +13,8 @@ from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
 from service.context import Context, RequestContext
 from service.http.problems import ProblemError
-from service.routes.compare import JOB_ID, MOST_LINKS, ComparedJob, open_compared
-from service.routes.trace import open_trace
+from service.routes.results.compare import JOB_ID, MOST_LINKS, ComparedJob, open_compared
+from service.routes.results.trace import open_trace
 from service.web.figures.pass_diff import Marks, compare, folded, make_lines
 from service.web.figures.report_figures import CATEGORIES, Slice, category_of, unit_cycles
 from service.web.pages.list_pages import source_names

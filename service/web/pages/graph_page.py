@@ -10,7 +10,7 @@ from service.context import RequestJobs
 from service.http.problems import ProblemError
 from service.jobs.job_graph import GraphBox, JobGraph
 from service.jobs.job_id import JobId
-from service.routes.graph import get_graph
+from service.routes.results.graph import get_graph
 from service.web.templating.rendering import frame_of, render, see_other
 
 router = APIRouter(include_in_schema=False)

@@ -17,7 +17,7 @@ from service.context import RequestContext
 from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
 from service.jobs.job_report import read_report
-from service.routes.passes import open_passes
+from service.routes.results.passes import open_passes
 from service.web.figures.document_lines import Form
 from service.web.pages.accelerator_pages import DocumentChoice, document_links, document_values
 from service.web.templating.rendering import frame_of, render

@@ -20,8 +20,8 @@ from service.jobs.job_id import JobId
 from service.jobs.job_report import read_report
 from service.routes import jobs as job_routes
 from service.routes import labels, retention
-from service.routes.artifacts import list_tir
-from service.routes.changes import ChangeName, ChangeRequest, post_changes
+from service.routes.results.artifacts import list_tir
+from service.routes.results.changes import ChangeName, ChangeRequest, post_changes
 from service.web.figures.report_figures import CATEGORIES
 from service.web.figures.report_values import report_values
 from service.web.pages.form_files import typed_tags

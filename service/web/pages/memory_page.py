@@ -6,7 +6,7 @@ from service.auth.route_policy import access
 from service.context import RequestJobs
 from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
-from service.routes.artifacts import artifacts_of
+from service.routes.results.artifacts import artifacts_of
 from service.web.figures.memory_figure import memory_figure
 from service.web.templating.rendering import frame_of, render
 from worker.records.job_artifacts import TRACE, read_memory_plan

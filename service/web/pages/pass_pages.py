@@ -14,7 +14,7 @@ from service.context import RequestJobs
 from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
 from service.jobs.job_report import read_report
-from service.routes.passes import open_passes, search_passes
+from service.routes.results.passes import open_passes, search_passes
 from service.web.figures.pass_diff import Gap, Marks, Note, Pair, compare, folded, inline, make_lines
 from service.web.templating.rendering import frame_of, render
 from worker.records.job_artifacts import Artifacts

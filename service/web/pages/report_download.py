@@ -11,7 +11,7 @@ from service.auth.route_policy import access
 from service.context import RequestJobs
 from service.http.declarations import declare_content, declare_problems
 from service.jobs.job_id import JobId
-from service.routes.artifacts import artifacts_of, open_report
+from service.routes.results.artifacts import artifacts_of, open_report
 from service.web.pages.report_file import report_html
 from worker.records.job_artifacts import Artifacts, read_memory_plan
 

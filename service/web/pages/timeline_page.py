@@ -10,7 +10,7 @@ from service.auth.route_policy import access
 from service.context import RequestJobs
 from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
-from service.routes.timeline import TimelineTracks, get_timeline_tracks
+from service.routes.results.timeline import TimelineTracks, get_timeline_tracks
 from service.web.figures.report_figures import CATEGORIES, Category, category_of, wait_words
 from service.web.templating.rendering import frame_of, render, see_other
 

@@ -9,7 +9,7 @@ from service.http.declarations import declare_problems
 from service.http.problems import ProblemError
 from service.jobs.job_graph import JobGraph, job_graph
 from service.jobs.job_id import JobId
-from service.routes.artifacts import artifacts_of, open_report
+from service.routes.results.artifacts import artifacts_of, open_report
 from worker.records.job_artifacts import Artifacts
 
 router = APIRouter(prefix="/v1/jobs/{id}", tags=["results"])

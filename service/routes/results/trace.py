@@ -19,7 +19,7 @@ from service.http.negotiation import negotiate
 from service.http.problems import ProblemError
 from service.http.resources import PageLimit
 from service.jobs.job_id import JobId
-from service.routes.artifacts import artifacts_of, send
+from service.routes.results.artifacts import artifacts_of, send
 from worker.records.job_artifacts import Artifacts
 
 router = APIRouter(prefix="/v1/jobs/{id}/trace", tags=["results"])

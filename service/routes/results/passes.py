@@ -11,8 +11,8 @@ from service.context import JobContext, RequestJobs
 from service.http.declarations import declare_problems
 from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
-from service.routes.artifacts import artifacts_of
-from service.routes.trace import open_trace
+from service.routes.results.artifacts import artifacts_of
+from service.routes.results.trace import open_trace
 from worker.records.job_artifacts import Artifacts
 from worker.records.pass_index import IndexedFunction, Nest, PassIndex, functions_of, read_dump
 
