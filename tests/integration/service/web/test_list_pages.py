@@ -11,6 +11,7 @@ import pytest
 from accel.catalog.load_accelerator import canonical, load_accelerator
 from tests.helpers.html_pages import Page, read_page
 from tests.helpers.idle_service import Quiet, a_model, quiet_service
+from worker.records.job_record import Summary
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;{{7*7}}"
 BROWSER = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}
@@ -70,6 +71,20 @@ def test_a_note_and_tags_are_written_on_pages(quiet: Quiet) -> None:
         refused = post(quiet, f"{home}/label", 422, **fields)
         assert read_page(refused.text).faults == []
     assert quiet.client.get(f"/v1{home}").json()["tags"] == []
+
+
+def test_a_wrong_result_stands_out_in_lists(quiet: Quiet) -> None:
+    """Catches a row that is green, as its job has succeeded, though its program computes something else."""
+    wrong = '<span class="badge bad">wrong</span>'
+    for path in ("/jobs", "/"):
+        assert wrong not in fetch(quiet, path), path
+    for seed, verified in ((71, True), (72, None), (73, False)):
+        job_id: str = quiet.post(quiet.request(seed=seed))["id"]
+        quiet.jobs.succeed(job_id, 1, Summary(verified=verified, cycles=seed, macs_share=1.0))
+    for path in ("/jobs", "/"):
+        rows = [row for row in fetch(quiet, path).split("<tr") if wrong in row]
+        assert len(rows) == 1, path
+        assert ">73<" in rows[0], path
 
 
 def test_columns_sort_by_links_and_say_so(quiet: Quiet) -> None:
