@@ -295,8 +295,18 @@ def trace(
 
 @app.command()
 def compare(
-    a: Annotated[Path, typer.Argument(help="The run before: the folder that --out named, or its report.json.")],
-    b: Annotated[Path, typer.Argument(help="The run after, in the same way.")],
+    a: Annotated[
+        str,
+        typer.Argument(
+            help="The run before: the folder that --out named, its report.json, or a job: its id, or the address of a "
+            "page of it, also of one that was shared."
+        ),
+    ],
+    b: Annotated[str, typer.Argument(help="The run after, in the same way.")],
+    service: Annotated[
+        str, typer.Option(help="Address of the service whose jobs are named by their ids.")
+    ] = "http://127.0.0.1:8000",
+    key_file: Annotated[Path | None, typer.Option(help="File with a key of that service; no other is told it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison, or the problem, as JSON.")] = False,
 ) -> None:
     """Say what differs between two runs: documents, versions, cycles by layer, and where the cycles went.
@@ -304,8 +314,13 @@ def compare(
     Exit status: 0 done, whatever differs, 2 one of them cannot be read.
     """
     from service.cli.compare_reports import compare_local
+    from service.cli.remote_runs import Services
 
-    raise typer.Exit(compare_local(a, b, Console(), Console(stderr=True), as_json=as_json))
+    try:
+        key = None if key_file is None else key_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        exit_with_error(f"{key_file} cannot be read: {error}")
+    raise typer.Exit(compare_local(a, b, Services(service, key), Console(), Console(stderr=True), as_json=as_json))
 
 
 @app.command()

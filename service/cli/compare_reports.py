@@ -1,4 +1,4 @@
-"""``cyclops compare``: two runs side by side, from their folders or report files."""
+"""``cyclops compare``: two runs side by side, from their folders, report files, or jobs of a service."""
 
 import sys
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from accel.errors import CyclopsError, InvalidReport
 from accel.report.comparison import MOST_BYTES, Run, compare_runs, read_document, read_report
 from accel.report.comparison_documents import CauseDifference, ComparedRun, Comparison
 from accel.report.report_documents import FieldDifference
+from service.cli.remote_runs import Services, fetch_run, job_address
 from service.cli.report_tables import print_title
 from worker.records.problem_details import problem_of
 
@@ -20,10 +21,10 @@ _REFUSED = 2
 _LONGEST = 60  # characters of a value
 
 
-def compare_local(a: Path, b: Path, console: Console, errors: Console, *, as_json: bool) -> int:
-    """Compare two runs, each its ``--out`` folder or a ``report.json``; gives the exit code."""
+def compare_local(a: str, b: str, services: Services, console: Console, errors: Console, *, as_json: bool) -> int:
+    """Compare two runs, each its ``--out`` folder, a ``report.json`` or a job of a service; gives the exit code."""
     try:
-        found = compare_runs(_run(a, "a"), _run(b, "b"))
+        found = compare_runs(_run(a, services, "a"), _run(b, services, "b"))
     except CyclopsError as error:
         if as_json:
             sys.stdout.write(problem_of(error).model_dump_json(indent=2) + "\n")
@@ -37,7 +38,10 @@ def compare_local(a: Path, b: Path, console: Console, errors: Console, *, as_jso
     return 0
 
 
-def _run(path: Path, field: str) -> Run:
+def _run(text: str, services: Services, field: str) -> Run:
+    path = Path(text)
+    if not path.exists() and (address := job_address(text, services.url, field)) is not None:
+        return fetch_run(address, services, field)
     report = path / "report.json" if path.is_dir() else path
     return Run(read_report(_read(report, field), field), _document(report.with_name("accelerator.json"), field))
 
@@ -47,7 +51,7 @@ def _read(path: Path, field: str) -> bytes:
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)
     except OSError as error:
-        given = "give the folder that --out of a run named, or its report.json"
+        given = "give the folder that --out of a run named, its report.json, or a job's id or address"
         raise InvalidReport(f"{path} cannot be read: {error.strerror}; {given}", field=field) from error
 
 
