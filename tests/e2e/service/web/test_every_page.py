@@ -224,6 +224,10 @@ def test_a_job_in_each_state_and_its_link_for_others(browser: Browser, width: in
                 visit.assert_accessible()
             page.goto(f"/jobs/{failed}")
             page.get_by_text("More…").click()
+            assert page.evaluate(BEYOND) == 0
+            menu = page.locator(".menu > div").bounding_box()
+            assert menu is not None
+            assert 0 <= menu["x"] <= menu["x"] + menu["width"] <= width
             page.get_by_role("button", name="Make a link for others").click()
             shared = page.get_by_label("Address").input_value()
             visit.assert_accessible()
