@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from examples.single import Conv, conv_model
-from tests.conftest import Service
+from tests.conftest import Service, keep_machine_code
 from tests.helpers.chromium import visiting
 
 pytestmark = pytest.mark.slow
@@ -93,6 +93,7 @@ def test_a_change_that_cannot_be_is_told_with_the_reason(service: Service, brows
 
 @pytest.fixture(scope="module", params=["vta", "gemmini"])
 def job(service: Service, request: pytest.FixtureRequest) -> dict[str, Any]:
+    keep_machine_code(request.param)  # its first job on a machine would compile for longer than a job is waited for
     return run(service, request.param, seed=4712)
 
 
