@@ -2,14 +2,20 @@
 
 import struct
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 
-def painted(records: list[dict[str, Any]], unit: str, causes: tuple[str, ...], last: int) -> list[tuple[str, int]]:
-    """For each cycle of a unit its category and the instruction whose it is, or ``("idle", -1)``."""
+def painted(
+    records: list[dict[str, Any]], unit: str, causes: tuple[str, ...], last: int, begins: Sequence[int] = (0,)
+) -> list[tuple[str, int]]:
+    """For each cycle of a unit its category and the instruction whose it is, or ``("idle", -1)``.
+
+    A unit that is free waits for its next instruction to be sent from when the launch, one of ``begins``, begins.
+    """
     cycles: list[tuple[str, int]] = [("idle", -1)] * last
     mine = sorted((record for record in records if record["unit"] == unit), key=lambda record: record["start"])
     free = 0
@@ -21,8 +27,12 @@ def painted(records: list[dict[str, Any]], unit: str, causes: tuple[str, ...], l
             waiting = cycle - record["start"] < waits.get("memory", 0)
             cycles[cycle] = ("memory" if waiting else "busy", record["index"])
         at = record["start"]
+        launch = max((begin for begin in begins if begin <= at), default=begins[0])
         for cause in reversed([cause for cause in causes if cause != "memory"]):
-            for cycle in range(at - 1, at - 1 - waits.get(cause, 0), -1):
+            since = at - waits.get(cause, 0)
+            if cause == "fetch":
+                since = min(since, launch)
+            for cycle in range(at - 1, since - 1, -1):
                 if cycle >= free:
                     cycles[cycle] = (cause, record["index"])
             at -= waits.get(cause, 0)

@@ -69,13 +69,19 @@ class Slices:
 
 
 def unit_slices(
-    start: Integers, end: Integers, waits: Mapping[str, Integers], instruction: Uint32, last: int
+    start: Integers,
+    end: Integers,
+    waits: Mapping[str, Integers],
+    instruction: Uint32,
+    last: int,
+    since: Int64 | None = None,
 ) -> dict[str, Slices]:
     """Returns the slices of one unit by category: ``BUSY``, then the causes of ``waits``.
 
     A slice of work begins when its instruction starts, and lasts until the unit's next one starts or nothing of the
     unit runs any more. A wait for memory is within it, at the front, as the trace does not say when it was; the other
-    waits stand one after the other before it, as far back as the unit was free.
+    waits stand one after the other before it, as far back as the unit was free; the first of them, where ``since`` is
+    given, from when the unit is free or since then.
 
     Args:
         start: when each instruction starts (n,), cycles.
@@ -83,11 +89,14 @@ def unit_slices(
         waits: what it lost to each cause (n,), in the order in which the waits end.
         instruction: its place in the trace (n,).
         last: the cycles of the trace.
+        since: for each instruction the cycle from which its unit waits for it to be sent (n,), its launch's first;
+            None where the waits say all.
     """
     if len(start) and (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")
         start, end, instruction = start[order], end[order], instruction[order]
         waits = {cause: cycles[order] for cause, cycles in waits.items()}
+        since = since if since is None else since[order]
     begin: Int64 = start.astype(np.int64)
     busy_until: Int64 = np.maximum.accumulate(np.maximum(end.astype(np.int64), begin))
     done = np.minimum(busy_until, np.append(begin[1:], last))
@@ -100,8 +109,10 @@ def unit_slices(
     found[BUSY] = Slices.between(at_work, done, instruction, last)
     causes = [cause for cause in waits if cause != MEMORY]
     at = begin - sum((waits[cause].astype(np.int64) for cause in causes), np.zeros(len(begin), np.int64))
-    for cause in causes:
+    for place, cause in enumerate(causes):
         following = at + waits[cause]
+        if place == 0 and since is not None:
+            at = np.minimum(at, since)
         found[cause] = Slices.between(np.maximum(at, free), np.maximum(following, free), instruction, last)
         at = following
     return {category: found[category] for category in (BUSY, *waits)}

@@ -8,7 +8,7 @@ import numpy as np
 
 from accel.errors import CyclopsError
 from accel.simulate.cycle_account import wait_category
-from accel.trace.timeline.slices import BUSY, Slices, Uint32, narrow, unit_slices
+from accel.trace.timeline.slices import BUSY, MEMORY, Slices, Uint32, narrow, unit_slices
 from accel.trace.timeline.timeline_window import Bins, window_bytes
 from accel.trace.trace_names import TraceNames
 from accel.trace.trace_rows import RowSource, row_stretches, tokens_of, unit_numbers
@@ -53,11 +53,16 @@ class Timeline:
         columns, pushes, pops = _read(source)
         last = max(names.cycles, int(columns["end"].max(initial=0)), int(columns["start"].max(initial=0)))
         unit = unit_numbers(names).astype(np.int32)[columns["kind"]]
+        begins = np.array([launch.begin for launch in names.launches] or [0], np.int64)
+        waited = [cause for cause in names.causes if cause != MEMORY]
+        sent = bool(waited) and category_kind(names, waited[0]) == "fetch"
         tracks = []
         for number in range(len(names.units)):
             mine = np.flatnonzero(unit == number).astype(np.uint32)
             waits = {cause: columns[f"wait/{cause}"][mine] for cause in names.causes}
-            tracks.append(unit_slices(columns["start"][mine], columns["end"][mine], waits, mine, last))
+            start = columns["start"][mine]
+            since = begins[np.maximum(np.searchsorted(begins, start, "right") - 1, 0)] if sent else None
+            tracks.append(unit_slices(start, columns["end"][mine], waits, mine, last, since))
         return Timeline(names, last, tuple(tracks), columns["kind"].astype(np.uint16), pushes, pops)
 
     @property

@@ -106,7 +106,9 @@ def test_every_pixel_of_a_lane_has_the_colour_of_what_its_unit_does(
         # below the names, in the middle of the cycle, right of the line that sets slices apart
         columns = [round((cycle + 0.6 - begin) / (end - begin) * width * scale) for cycle in range(begin, end)]
         for unit, y in lanes(visit.page).items():
-            cycles = painted(records, unit, tuple(kinds)[1:], tracks["cycles"])
+            cycles = painted(
+                records, unit, tuple(kinds)[1:], tracks["cycles"], [each["begin"] for each in tracks["launches"]]
+            )
             places = [[column, (y + 12) * scale] for column in columns]
             said = [kinds.get(category, "idle") for category, _ in cycles[begin:end]]
             assert visit.page.evaluate(PIXELS, places) == [colours[kind] for kind in said], unit

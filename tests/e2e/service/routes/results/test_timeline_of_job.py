@@ -42,7 +42,8 @@ def test_a_window_adds_up_to_the_trace(timeline: Callable[..., Any], records: li
     found = sums(window)
     assert window.merged
     for number, track in enumerate(tracks["tracks"]):
-        cycles = painted(records, track["unit"], tuple(categories[1:]), tracks["cycles"])
+        begins = [launch["begin"] for launch in tracks["launches"]]
+        cycles = painted(records, track["unit"], tuple(categories[1:]), tracks["cycles"], begins)
         assert sum(track["cycles"].values()) == tracks["cycles"]
         for place, edges in enumerate(zip(window.edges, window.edges[1:], strict=False)):
             inside = [category for category, _ in cycles[slice(*edges)]]
