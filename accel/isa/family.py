@@ -357,6 +357,14 @@ class CycleModel(Protocol):
         """Returns how far its cycle counts can be trusted, those of a program of these launches."""
 
 
+@runtime_checkable
+class TimedAlone(Protocol):
+    """Part of a family whose documents may have a processor, or memory, that is not the accelerator's own."""
+
+    def alone(self, accelerator: Accelerator, /) -> "TimeLaunch | None":
+        """Returns what times a launch on the accelerator without them; None where the document has neither."""
+
+
 class Family(DocumentCheck, CostModel, FunctionalModel, CycleModel, Protocol):
     """A family of instruction sets: an object with a name that satisfies the four protocols."""
 

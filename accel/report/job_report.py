@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS, LeftBias
 from accel.frontend.read.model_info import ModelInfo
 from accel.program.program_model import Program
+from accel.report.alone_cycles import alone_cycles
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
 from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
 from accel.report.simulation_report import program_size, seconds_of, timing_model_of, unit_times, warnings_of
@@ -36,6 +37,7 @@ def make_report(
         provenance=provenance,
         verified=True if layers and not unverified else None,
         cycles=simulation.cycles,
+        accelerator_cycles=alone_cycles(program, simulation),
         seconds=seconds_of(simulation, program.accelerator),
         energy_pj=total_energy(layers),
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),

@@ -293,7 +293,15 @@ class Report(pydantic.BaseModel):
         description="outputs equal the integer reference bit by bit, and no race or stale read could change them; null "
         "if the accelerator did no multiply-accumulate, or, as a warning says, they were not compared"
     )
-    cycles: int = Field(description="cycles of the accelerator over all launches; host steps cost none")
+    cycles: int = Field(
+        description="cycles over all launches, with the processor and the memory that the document has; host steps "
+        "cost none"
+    )
+    accelerator_cycles: int | None = Field(
+        None,
+        description="cycles of the accelerator alone, without the processor and the memory that `cycles` has; null "
+        "where the document has neither, where timing did not run, and in reports of earlier versions",
+    )
     seconds: float | None = Field(
         None, description="the same by the accelerator's clock; null in reports of earlier versions"
     )
@@ -385,7 +393,15 @@ class SimulationReport(pydantic.BaseModel):
         description="what was expected is there, and no race and no stale read could change it; null where nothing "
         "was expected, or function did not run"
     )
-    cycles: int | None = Field(description="cycles of all launches; null where timing did not run")
+    cycles: int | None = Field(
+        description="cycles of all launches, with the processor and the memory that the document has; null where "
+        "timing did not run"
+    )
+    accelerator_cycles: int | None = Field(
+        None,
+        description="cycles of the accelerator alone, without the processor and the memory that `cycles` has; null "
+        "where the document has neither, where timing did not run, and in reports of earlier versions",
+    )
     seconds: float | None = Field(description="the same by the accelerator's clock; host steps cost nothing")
     mismatch_count: int = Field(description="elements that differ from what was expected")
     mismatches: list[Mismatch] = Field(description="the first of them")

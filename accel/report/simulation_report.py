@@ -12,6 +12,7 @@ from accel.accelerator.timing_model import TimingModel
 from accel.isa.calibration import timing_model
 from accel.isa.hazard_findings import Erratum, ErratumKind, Hazards, Race, Stale, Unwritten
 from accel.program.program_model import HostStep, Launch, Program
+from accel.report.alone_cycles import alone_cycles
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
 from accel.report.program_limits import limits_of
 from accel.report.report_documents import (
@@ -49,6 +50,7 @@ def make_simulation_report(
         engine=engine,
         verified=verdict.verified,
         cycles=simulation.cycles if timed else None,
+        accelerator_cycles=alone_cycles(program, simulation) if timed else None,
         seconds=seconds_of(simulation, program.accelerator) if timed else None,
         mismatch_count=verdict.mismatch_count,
         mismatches=verdict.mismatches,

@@ -15,7 +15,7 @@ _EQUAL_DB = 200.0  # what a report has of equal outputs
 
 def print_report(report: Report, console: Console) -> None:
     """Print the layers, the host operators, and whether the outputs are right."""
-    print_title(f"{accelerator_label(report)}: {report['cycles']:,} cycles", console)
+    print_title(f"{accelerator_label(report)}: {_counted(report)}", console)
     console.print(_layer_table(report))
     for op in report["host_ops"]:
         console.print(
@@ -92,8 +92,16 @@ def print_simulation(report: Report, console: Console) -> None:
 
 
 def _title(report: Report) -> str:
-    counted = "cycles not counted" if report["cycles"] is None else f"{report['cycles']:,} cycles"
-    return f"{accelerator_label(report)}: {counted}, {report['program']['instructions']:,} instructions"
+    return f"{accelerator_label(report)}: {_counted(report)}, {report['program']['instructions']:,} instructions"
+
+
+def _counted(report: Report) -> str:
+    """The cycles, and those of the accelerator alone where the document has more than it."""
+    if report["cycles"] is None:
+        return "cycles not counted"
+    alone = report.get("accelerator_cycles")
+    more = "" if alone is None else f" with processor and memory ({alone:,} of the accelerator alone)"
+    return f"{report['cycles']:,} cycles{more}"
 
 
 def _unit_table(report: Report) -> Table:

@@ -38,7 +38,8 @@ from accel.isa.gemmini.timing.gemmini_calibration import timing_model
 from accel.isa.gemmini.timing.machine.machine import machine_signature, preparation_signature
 from accel.isa.gemmini.timing.recorded_runs import replay
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
-from accel.isa.variations import Scaled, scaled_variations, time_of
+from accel.isa.gemmini.timing.warm_cache import warming_signature
+from accel.isa.variations import Scaled, scaled_variations, time_of, with_fields
 from accel.program.program_model import DramWindow
 from accel.util.arrays import Bytes, Words
 
@@ -63,6 +64,12 @@ _RESOURCES = (
         [f"/parameters/{unit}_entries" for unit in ("load", "execute", "store")],
         ["reservation_station"],
     ),
+)
+_WITH_MEMORY = (
+    *(each for each in _RESOURCES if each.fields != ["/parameters/memory_latency"]),
+    Scaled("the L2", "an L2 of {} bytes", ["/parameters/memory/l2_bytes"]),
+    Scaled("the latency of the L2", "an L2 that answers after {} cycles", ["/parameters/memory/l2_latency"], half=True),
+    Scaled("the latency of DRAM", "a line from DRAM in {} cycles", ["/parameters/memory/dram_latency"], half=True),
 )
 _PROCESSOR = Scaled(
     "the processor", "an instruction every {} cycles", ["/parameters/core/issue_cycles"], ["fetch"], half=True
@@ -100,15 +107,25 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
 
     def variations(self, accelerator: Accelerator) -> list[Variation]:
         """Returns what a Gemmini can be timed with."""
+        parameters = parameters_of(accelerator)
+        resources = _RESOURCES if parameters.memory is None else _WITH_MEMORY
+        if parameters.core is not None:
+            resources = (*resources, _PROCESSOR)
+        return list(scaled_variations(accelerator, self, resources, self._timed))
+
+    def alone(self, accelerator: Accelerator) -> TimeLaunch | None:
+        """Returns what times a launch without the document's processor and memory; None where it has neither."""
+        parameters = parameters_of(accelerator)
+        if parameters.core is None and parameters.memory is None:
+            return None
+        changed = with_fields(accelerator, self, {"/parameters/core": None, "/parameters/memory": None})
+        return None if changed is None else self._timed(changed)
+
+    def _timed(self, changed: Accelerator) -> TimeLaunch:
+        if self.time is not _timing_of:  # a plug-in's own
+            return time_of(self, changed)
         cycles = takes_decoded_launch(stream_timing.cycles_of)
-
-        def timed(changed: Accelerator) -> TimeLaunch:
-            if self.time is not _timing_of:  # a plug-in's own
-                return time_of(self, changed)
-            return lambda decoded, _tokens: Cycles(cycles(decoded.on(changed)), {})
-
-        resources = _RESOURCES if parameters_of(accelerator).core is None else (*_RESOURCES, _PROCESSOR)
-        return list(scaled_variations(accelerator, self, resources, timed))
+        return lambda decoded, _tokens: Cycles(cycles(decoded.on(changed)), {})
 
     def changes(self, accelerator: Accelerator) -> Iterator[DocumentChange]:
         """Yields larger memories, and a larger mesh."""
@@ -132,6 +149,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
             function_signature(),
             machine_signature(),
             preparation_signature(),
+            warming_signature(),
             bounds_signature(),
             errata_signature(),
             accesses_signature(),

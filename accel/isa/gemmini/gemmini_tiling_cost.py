@@ -32,7 +32,7 @@ def tiling_cost(
     parameters = parameters_of(accelerator)
     sent = _instructions(c, conv, epilogue, parameters.dim)
     # cycles of one row, where many follow: a request is free again so long after it was sent
-    row = max(1.0, (parameters.memory_latency + _WAY) / parameters.requests_in_flight)
+    row = max(1.0, (parameters.answer_latency + _WAY) / parameters.requests_in_flight)
     data_rows, weight_rows = c.data_blocks * c.data_rows * c.data_columns, sent.weights * parameters.dim
     loading = np.zeros(c.out_rows.shape)
     for times, loads, rows in (
@@ -40,7 +40,7 @@ def tiling_cost(
         (c.weight_loads, sent.weights, weight_rows),
     ):
         # few loads are under way at once, and each waits for memory
-        alone = (loads * (parameters.memory_latency + _LOAD) + rows) / parameters.commands_tracked
+        alone = (loads * (parameters.answer_latency + _LOAD) + rows) / parameters.commands_tracked
         loading = loading + times * np.maximum(row * rows, alone)
     product = 2 * parameters.dim
     multiplying = product * c.tiles * c.reductions * sent.products

@@ -13,6 +13,7 @@ from accel.accelerator.base import DocumentPart
 _KB = 1024
 Cycles = Annotated[int, Field(strict=True, ge=0, le=100_000)]
 Entries = Annotated[int, Field(strict=True, ge=1, le=1024)]
+LINE_BYTES = 64  # of the L2
 MOST_SLOTS = 62  # instructions that are told apart by a bit of a word each
 Slots = Annotated[int, Field(strict=True, ge=1, le=MOST_SLOTS)]
 ACC_BYTES = 4  # of an accumulator element
@@ -29,6 +30,57 @@ class Core(DocumentPart):
     issue_cycles: Annotated[
         int, Field(strict=True, ge=1, le=100_000, description="least cycles between two instructions that it sends")
     ] = 1
+    loop_cycles: Annotated[
+        Cycles, Field(description="more cycles after a loop_ws or loop_conv_ws, for the code between two tiles")
+    ] = 0
+    start_cycles: Annotated[
+        Cycles, Field(description="of the code before the first instruction of a launch, and behind its last, cycles")
+    ] = 0
+
+
+class Memory(DocumentPart):
+    """An L2 cache of lines of 64 bytes, and DRAM behind it."""
+
+    l2_bytes: Annotated[int, Field(strict=True, ge=1 * _KB, le=16 * _KB * _KB, description="size of the L2, bytes")] = (
+        512 * _KB
+    )
+    l2_ways: Annotated[int, Field(strict=True, ge=1, le=64, description="lines of the L2 that a place can hold")] = 8
+    l2_latency: Annotated[
+        Cycles, Field(description="from a request to the first beat of its answer, where the L2 has the line, cycles")
+    ] = 30
+    l2_bus_bytes: Annotated[
+        int, Field(strict=True, ge=1, le=256, description="what the bus of the L2 moves in a cycle, bytes")
+    ] = 8
+    l2_write_cycles: Annotated[
+        Cycles, Field(description="from a write to the next request of a line that shares a set of the L2 with it")
+    ] = 30
+    misses_in_flight: Annotated[
+        int, Field(strict=True, ge=1, le=64, description="lines that the L2 reads from DRAM at once")
+    ] = 8
+    warm: Annotated[
+        bool,
+        Field(
+            strict=True,
+            description="a launch finds in the L2 what fits of what it reads and writes, as where it has just run; "
+            "otherwise nothing",
+        ),
+    ] = True
+    dram_latency: Annotated[Cycles, Field(description="of a line from DRAM, cycles")] = 100
+    dram_line_cycles: Annotated[
+        int, Field(strict=True, ge=1, le=1024, description="that DRAM takes for a line that is read or written, cycles")
+    ] = 4
+
+    @property
+    def sets(self) -> int:
+        """Places of the L2."""
+        return self.l2_bytes // (LINE_BYTES * self.l2_ways)
+
+    @model_validator(mode="after")
+    def _divides(self) -> Self:
+        if self.l2_bytes % (LINE_BYTES * self.l2_ways):
+            wanted = LINE_BYTES * self.l2_ways
+            raise ValueError(f"l2_bytes must be a multiple of l2_ways lines, {wanted}; it is {self.l2_bytes}")
+        return self
 
 
 class GemminiParameters(DocumentPart):
@@ -76,6 +128,9 @@ class GemminiParameters(DocumentPart):
     memory_latency: Annotated[Cycles, Field(description="from a request to the first beat of its answer, cycles")] = 30
     core: Annotated[
         Core | None, Field(description="the processor that sends the instructions; null: one a cycle, while they fit")
+    ] = None
+    memory: Annotated[
+        Memory | None, Field(description="memory behind the accelerator; null: every answer takes memory_latency")
     ] = None
     scratchpad_read_delay: Annotated[
         int, Field(strict=True, ge=1, le=32, description="from a bank of the scratchpad to its reader, cycles")
@@ -146,6 +201,11 @@ class GemminiParameters(DocumentPart):
     def issue_cycles(self) -> int:
         """Least cycles between two instructions that are sent."""
         return 1 if self.core is None else self.core.issue_cycles
+
+    @property
+    def answer_latency(self) -> int:
+        """Cycles from a request to the first beat of its answer, of a line that the L2 has if there is one."""
+        return self.memory_latency if self.memory is None else self.memory.l2_latency
 
     @property
     def commands_tracked(self) -> int:

@@ -19,7 +19,7 @@ def replay(accelerator: Accelerator, recording: Recording, latency: int) -> Repl
     Raises:
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
-    changed = parameters_of(accelerator).model_copy(update={"memory_latency": latency, "core": None})
+    changed = parameters_of(accelerator).model_copy(update={"memory_latency": latency, "core": None, "memory": None})
     walk = recording.page_walk_latency
     run = run_stream(
         recording.words,

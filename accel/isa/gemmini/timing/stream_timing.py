@@ -20,6 +20,8 @@ from accel.isa.gemmini.timing.machine import log_columns as log
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.build import UNLIMITED, new_machine
 from accel.isa.gemmini.timing.machine.machine import FULL, STALLED, new_clock, run_machine
+from accel.isa.gemmini.timing.stream_traffic import dram_accesses
+from accel.isa.gemmini.timing.warm_cache import warm_cache
 from accel.util.arrays import Int64, Signed, Words, narrowed
 
 _UNITS = ("load", "execute", "store")
@@ -99,6 +101,8 @@ def run_stream(
     loops = 1 if has_no_loops(signed[:, 0]) else _longest_loop(words, parameters, context)
     registers, commands = context.loops.copy(), np.zeros((4, loops, 3), np.int64)
     machine = new_machine(parameters, context, spacing=spacing, open_requests=open_requests, walk_latency=walk_latency)
+    if parameters.memory is not None and parameters.memory.warm:
+        warm_cache(machine, _accesses(words, parameters, context))
     accepted = np.full(len(signed), -1, np.int64)
     rows, clock = np.empty((len(signed) + _ROOM, log.COLUMNS), np.int64), new_clock()
     while True:
@@ -115,6 +119,13 @@ def _longest_loop(words: Words, parameters: GemminiParameters, context: LaunchCo
     if not loops.any():
         return 1
     return int(np.bincount(expanded.origin, minlength=len(words))[loops].max()) + 8
+
+
+def _accesses(words: Words, parameters: GemminiParameters, context: LaunchContext) -> Int64:
+    """The accesses of DRAM (b, 5) as :func:`warm_cache` takes them."""
+    boxes = dram_accesses(words, parameters, context)
+    columns = (boxes.begin, boxes.rows, boxes.row_stride, boxes.row_bytes, boxes.write)
+    return np.ascontiguousarray(np.stack([np.asarray(column, np.int64) for column in columns], axis=1))
 
 
 def _finished(run: MachineRun) -> MachineRun:

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.document import rocc_encoding as rocc
+from accel.isa.gemmini.document.gemmini_parameters import Core, GemminiParameters, Memory
 from accel.isa.gemmini.stream import kernel_layout as isa
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.timing.machine import places as at
@@ -31,7 +32,9 @@ def new_machine(
         open_requests: requests that the memory takes before it has answered.
         walk_latency: cycles of a page walk; -1: addresses are not translated.
     """
-    m = np.zeros(at.SIZE, np.int64)
+    memory = parameters.memory
+    lines = 0 if memory is None else at.MOST_MISSES + memory.sets * (memory.l2_ways * at.LINE_WIDTH + 1)
+    m = np.zeros(at.SIZE + lines, np.int64)
     dim = parameters.dim
     m[at.DIM], m[at.BUS], m[at.MAX_BYTES] = dim, parameters.dma_bus_bytes, parameters.dma_max_bytes
     m[at.LATENCY], m[at.MEMORY_IN_FLIGHT] = parameters.memory_latency, open_requests
@@ -47,7 +50,10 @@ def new_machine(
     m[at.ACC_SCALE], m[at.MVIN_SCALE] = parameters.accumulator_scale_latency, parameters.mvin_scale_latency
     m[at.SCALE_UNITS] = parameters.mvin_scale_units
     m[at.MESH_LATENCY] = 2 * dim * (parameters.tile_latency + 1) + parameters.mesh_output_delay - 1
-    m[at.SPACING], m[at.STORES_ORDERED] = spacing or parameters.issue_cycles, parameters.stores_in_order
+    m[at.STORES_ORDERED] = parameters.stores_in_order
+    _set_core(m, parameters.core, spacing)
+    if memory is not None:
+        _set_memory(m, memory)
     m[at.BLOCKS] = max(parameters.dma_max_bytes // dim, 1)
     m[at.BLOCKS_ACC] = max(parameters.dma_max_bytes // (4 * dim), 1)
     m[at.ROWS_AHEAD] = ROWS_AHEAD
@@ -62,6 +68,24 @@ def new_machine(
     _restore(m, context)
     prepare(m)
     return m
+
+
+def _set_core(m: Int64, core: Core | None, spacing: int) -> None:
+    sent = Core() if core is None else core
+    m[at.COMMAND_CYCLES : at.PARAMETERS] = spacing or sent.issue_cycles
+    if not spacing:
+        for loop in (rocc.LOOP_WS, rocc.LOOP_CONV):
+            m[at.COMMAND_CYCLES + loop] += sent.loop_cycles
+        m[at.START_AT] = sent.start_cycles
+    m[at.SPACING] = m[at.START_AT] + m[at.COMMAND_CYCLES : at.PARAMETERS].max()  # at most
+
+
+def _set_memory(m: Int64, memory: Memory) -> None:
+    m[at.L2_SETS], m[at.L2_WAYS] = memory.sets, memory.l2_ways
+    m[at.L2_LATENCY], m[at.L2_MISSES] = memory.l2_latency, memory.misses_in_flight
+    m[at.L2_BUS], m[at.L2_WRITE] = memory.l2_bus_bytes, memory.l2_write_cycles
+    m[at.LATENCY] = memory.l2_latency + memory.l2_write_cycles + memory.dram_latency  # of a request by itself, at most
+    m[at.DRAM_LATENCY], m[at.DRAM_CYCLES] = memory.dram_latency, memory.dram_line_cycles
 
 
 def _restore(m: Int64, context: LaunchContext) -> None:

@@ -14,6 +14,7 @@ from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE, pass
 from accel.isa.gemmini.timing.machine.conv_unroller import step_conv_unroller
 from accel.isa.gemmini.timing.machine.load_data import step_loaded_data
 from accel.isa.gemmini.timing.machine.matmul_unroller import step_matmul_unroller
+from accel.isa.gemmini.timing.machine.memory_hierarchy import empty_cache
 from accel.isa.gemmini.timing.machine.memory_port import (
     answer_start,
     answer_translation,
@@ -92,6 +93,8 @@ def prepare(m: Int64) -> None:
         m[at.ACC_WRITES + 2 * place] = -_NEVER
     m[at.ANSWER_LAST] = m[at.CLOSED_AT] = m[at.XACT_FREED] = -1
     m[at.TLB_WALK_READY] = -1
+    m[at.NEXT_AT] = m[at.START_AT]
+    empty_cache(m)
 
 
 @compiled
@@ -204,7 +207,7 @@ def _offer(m: Int64, now: int, words: Int64, accepted: Int64, busy: bool, was_bu
         send(m, now, at.RAW, sent, words[sent, 0], words[sent, 1], words[sent, 2], 0)
         accepted[sent] = now
         m[at.ACCEPTED_AT] = now
-        m[at.NEXT_AT] = now + m[at.SPACING]
+        m[at.NEXT_AT] = now + m[at.COMMAND_CYCLES + (words[sent, 0] & 0x7F)]
         m[at.SENT] = sent + 1
 
 

@@ -6,6 +6,7 @@ crossbar): 2 cycles to the port, 2 back.
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.timing.machine import places as at
+from accel.isa.gemmini.timing.machine.memory_hierarchy import cached_answer
 from accel.isa.gemmini.timing.machine.queues import front, has_room, offers, put, take
 from accel.util.arrays import Int64
 
@@ -14,10 +15,11 @@ PAGE_BITS = 12
 
 
 @compiled
-def send_beat(m: Int64, queue: int, now: int, write: int, source: int, beats: int, beat: int, answer: int) -> None:
-    """Put a beat of a request into a buffer."""
+def send_beat(m: Int64, queue: int, now: int, packet: int, write: int, beats: int, beat: int, answer: int) -> None:
+    """Put a beat of a request, whose ``packet`` is translated, into a buffer."""
     slot = put(m, queue, now)
-    m[slot + at.A_WRITE], m[slot + at.A_SOURCE], m[slot + at.A_BEATS] = write, source, beats
+    m[slot + at.A_WRITE], m[slot + at.A_SOURCE], m[slot + at.A_BEATS] = write, m[packet + at.P_SOURCE], beats
+    m[slot + at.A_ADDRESS], m[slot + at.A_BYTES] = m[packet + at.P_ADDRESS], m[packet + at.P_BYTES]
     m[slot + at.A_BEAT], m[slot + at.A_ANSWER] = beat, answer
 
 
@@ -25,7 +27,7 @@ def send_beat(m: Int64, queue: int, now: int, write: int, source: int, beats: in
 def answer_start(m: Int64) -> int:
     """When the first answer that is due can be offered."""
     head = front(m, at.ANSWERS)
-    return int(max(m[head] + m[at.LATENCY], m[at.ANSWER_LAST] + 1))
+    return int(max(m[head + at.N_DUE], m[at.ANSWER_LAST] + 1))
 
 
 @compiled
@@ -55,6 +57,31 @@ def step_answers(m: Int64, now: int) -> None:
 
 
 @compiled
+def _answer(m: Int64, index: int) -> int:
+    """Where the numbers of an answer lie; 0: the first that is due."""
+    position = m[at.ANSWERS] + index
+    if position >= at.MOST_OPEN:
+        position -= at.MOST_OPEN
+    return int(at.ANSWERS + at.HEADER + position * at.N_WIDTH)
+
+
+@compiled
+def _sort_answers(m: Int64) -> None:
+    """Move the last answer before those that are due later, but not before one that has begun."""
+    index = m[at.ANSWERS + 1] - 1
+    first = 1 if m[at.ANSWER_BEAT] else 0
+    while index > first:
+        slot, before = _answer(m, index), _answer(m, index - 1)
+        if m[before + at.N_DUE] <= m[slot + at.N_DUE]:
+            return
+        for place in range(at.N_WIDTH):
+            kept = m[slot + place]
+            m[slot + place] = m[before + place]
+            m[before + place] = kept
+        index -= 1
+
+
+@compiled
 def _accept(m: Int64, now: int) -> None:
     """Memory takes a beat, if fewer requests are open than it takes; a write that has begun is always taken."""
     if not offers(m, at.PORT_A, now):
@@ -69,6 +96,11 @@ def _accept(m: Int64, now: int) -> None:
         slot = put(m, at.ANSWERS, now)
         m[slot + at.N_WRITE], m[slot + at.N_SOURCE] = m[beat + at.A_WRITE], m[beat + at.A_SOURCE]
         m[slot + at.N_BEATS] = m[beat + at.A_ANSWER]
+        if m[at.L2_SETS]:
+            m[slot + at.N_DUE] = cached_answer(m, now, beat)
+            _sort_answers(m)
+        else:
+            m[slot + at.N_DUE] = now + m[at.LATENCY]
     take(m, at.PORT_A, now)
 
 

@@ -14,7 +14,10 @@ SPACING, STORES_ORDERED, WIDE, WIDE_WORDS, WALK_LATENCY, TLB_SECTORS = range(24,
 BLOCKS, BLOCKS_ACC, ROWS_AHEAD = 31, 32, 33
 LOAD_COMMAND_QUEUE, EXECUTE_COMMAND_QUEUE, STORE_COMMAND_QUEUE = 34, 35, 36
 SPAD_BANK_SHIFT, ACC_BANK_SHIFT, DIM_SHIFT = 37, 38, 39  # -1: no power of two
-PARAMETERS = 40
+L2_SETS, L2_WAYS, L2_LATENCY, L2_BUS, L2_WRITE, L2_MISSES, DRAM_LATENCY, DRAM_CYCLES = range(40, 48)  # no sets: no L2
+START_AT = 48
+COMMAND_CYCLES = 49  # after each instruction, by its code: until the processor offers the next one
+PARAMETERS = COMMAND_CYCLES + 128
 
 _next = PARAMETERS
 
@@ -28,18 +31,19 @@ def _take(count: int) -> int:
 
 
 # ---- memory port: buffers of the two directions, of the reader, of the writer, and behind the crossbar
-A_TIME, A_WRITE, A_SOURCE, A_BEATS, A_BEAT, A_ANSWER = range(6)  # a beat of a request
-A_WIDTH = 6
+A_TIME, A_WRITE, A_SOURCE, A_BEATS, A_BEAT, A_ANSWER, A_ADDRESS, A_BYTES = range(8)  # a beat of a request
+A_WIDTH = 8
 D_TIME, D_WRITE, D_SOURCE, D_LAST = range(4)  # a beat of an answer
 D_WIDTH = 4
 _BUFFER = 2
 READ_A, WRITE_A, PORT_A = (_take(HEADER + _BUFFER * A_WIDTH) for _ in range(3))
 READ_D, WRITE_D, PORT_D = (_take(HEADER + _BUFFER * D_WIDTH) for _ in range(3))
-N_TIME, N_WRITE, N_SOURCE, N_BEATS = range(4)  # an answer that is due
-N_WIDTH = 4
+N_TIME, N_WRITE, N_SOURCE, N_BEATS, N_DUE = range(5)  # an answer, and when it is due
+N_WIDTH = 5
 MOST_OPEN = 4096
 ANSWERS = _take(HEADER + MOST_OPEN * N_WIDTH)
 ANSWER_BEAT, ANSWER_LAST, OPEN, CLOSED_AT, XBAR_AFTER_WRITER, XBAR_LOCKED = (_take(1) for _ in range(6))
+L2_FREE, DRAM_FREE, L2_RANDOM = (_take(1) for _ in range(3))  # when the L2 takes a request, and DRAM a line; victims
 
 # ---- load controller
 C_TIME, C_ROW, C_FUNCT, C_RS1, C_RS2, C_SLOT = range(6)  # a command in a controller's queue: row of the log, slot
@@ -198,3 +202,9 @@ MATMUL_STILL, CONV_STILL, TURN = (_take(1) for _ in range(3))
 PROGRESS = _take(1)  # the last cycle in which an instruction or an answer moved
 CHANGED = _take(1)  # whether anything moved in this cycle
 SIZE = _next
+
+# ---- behind the others, if there is an L2: when each of its misses under way is done, then its lines, set by set
+LINE_TAG, LINE_READY, LINE_DIRTY = range(3)
+LINE_WIDTH = 3
+MOST_MISSES = 64
+LINES = SIZE + MOST_MISSES

@@ -41,7 +41,7 @@ def step_reader_stages(m: Int64, now: int) -> bool:
         if m[at.TLB_MISS + READER] or not has_room(m, at.READ_A, now):
             retry = True
         else:
-            send_beat(m, at.READ_A, now, 0, source, 1, 0, beats)
+            send_beat(m, at.READ_A, now, second, 0, 1, 0, beats)
     if m[first + at.P_VALID]:
         m[at.CHANGED] = 1
         for place in range(at.P_WIDTH):

@@ -30,15 +30,15 @@ def step_writer_stages(m: Int64, now: int) -> bool:
     page = m[first + at.P_ADDRESS] >> PAGE_BITS
     set_aside = m[aside + at.P_VALID]
     miss, retry, left = m[at.TLB_MISS + WRITER], False, True
-    address = source = beat = beats = 0
+    address = source = nbytes = beat = beats = 0
     if m[second + at.P_VALID]:
-        address, source = m[second + at.P_ADDRESS], m[second + at.P_SOURCE]
+        address, source, nbytes = m[second + at.P_ADDRESS], m[second + at.P_SOURCE], m[second + at.P_BYTES]
         beat, beats = m[second + at.P_BEAT], m[second + at.P_BEATS]
         if miss:
             retry = True
             m[at.CHANGED] = 1
         elif has_room(m, at.WRITE_A, now):
-            send_beat(m, at.WRITE_A, now, 1, source, beats, beat, 1)
+            send_beat(m, at.WRITE_A, now, second, 1, beats, beat, 1)
         else:
             left = False
     moves = m[first + at.P_VALID] and left
@@ -52,7 +52,7 @@ def step_writer_stages(m: Int64, now: int) -> bool:
         m[first + at.P_VALID] = 0
     if retry:
         m[first + at.P_VALID], m[first + at.P_ADDRESS], m[first + at.P_SOURCE] = 1, address, source
-        m[first + at.P_BEAT], m[first + at.P_BEATS] = beat, beats
+        m[first + at.P_BYTES], m[first + at.P_BEAT], m[first + at.P_BEATS] = nbytes, beat, beats
     elif set_aside and free:
         _move_stage(m, aside, first)
         m[aside + at.P_VALID] = 0
@@ -79,11 +79,13 @@ def step_writer(m: Int64, now: int, free: bool) -> bool:
         size, useful = packet(m[at.WR_ADDRESS], m[at.WR_LEFT], m[at.BUS], m[at.MAX_BYTES])
         m[at.WR_PACKET_ADDRESS], m[at.WR_BEATS] = m[at.WR_ADDRESS] & -size, max(size // m[at.BUS], 1)
         m[at.WR_BEATS_LEFT] = m[at.WR_BEATS]
+        m[at.WR_PACKET_BYTES] = useful
         m[at.WR_ADDRESS] += useful
         m[at.WR_LEFT] -= useful
         m[at.WR_BUSY] += 1
         m[at.WR_STATE] = BEATS
     m[stage + at.P_VALID], m[stage + at.P_ADDRESS] = 1, m[at.WR_PACKET_ADDRESS]
+    m[stage + at.P_BYTES] = m[at.WR_PACKET_BYTES]
     m[stage + at.P_BEAT], m[stage + at.P_BEATS] = m[at.WR_BEATS] - m[at.WR_BEATS_LEFT], m[at.WR_BEATS]
     m[at.WR_BEATS_LEFT] -= 1
     if m[at.WR_BEATS_LEFT]:

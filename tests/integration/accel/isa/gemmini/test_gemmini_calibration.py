@@ -36,7 +36,11 @@ def test_as_many_runs_are_claimed_as_there_are(design, folder):
     [
         ("gemmini", {"stores_in_order": True}, ["stores_in_order True, compared False"]),
         ("gemmini-8", {"requests_in_flight": 16}, ["requests_in_flight 16, compared 8"]),
-        ("gemmini", {"core": {"issue_cycles": 50}}, ["core {'issue_cycles': 50}, compared None"]),
+        (
+            "gemmini",
+            {"core": {"issue_cycles": 50}},
+            ["core {'issue_cycles': 50, 'loop_cycles': 0, 'start_cycles': 0}, compared None"],
+        ),
         ("gemmini-2025", {}, ["stores_in_order True, compared False"]),
     ],
 )
@@ -52,3 +56,10 @@ def test_the_lean_preset_was_compared_with_an_fpga():
     model = model_of("gemmini-lean")
     assert (model.calibrated, model.exact, model.of, model.worst_percent) == (True, 0, 4, 7.7)
     assert not model_of("gemmini-lean", memory_latency=30).calibrated
+
+
+def test_the_rocket_preset_says_how_near_it_is_to_what_it_was_not_fitted_to():
+    model = model_of("gemmini-rocket")
+    assert (model.calibrated, model.exact, model.of) == (True, 0, 74)
+    assert "over 74 layers measured on FireSim that it was not fitted to" in model.statement
+    assert not model_of("gemmini-rocket", memory=None).calibrated

@@ -7,7 +7,7 @@ from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document.gemmini_document import gemmini_accelerator, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
-from accel.isa.gemmini.timing.gemmini_calibration import DEFAULT, EIGHT, LEAN
+from accel.isa.gemmini.timing.gemmini_calibration import DEFAULT, EIGHT, LEAN, ROCKET
 
 
 def test_the_preset_is_the_default_configuration():
@@ -15,7 +15,7 @@ def test_the_preset_is_the_default_configuration():
 
 
 def test_presets_follow_from_their_parameters():
-    for name in ("gemmini-8", "gemmini-32", "gemmini-2025"):
+    for name in ("gemmini-8", "gemmini-32", "gemmini-2025", "gemmini-rocket"):
         preset = load_accelerator(name)
         assert preset == gemmini_accelerator(parameters_of(preset), name=name, title=preset.title)
 
@@ -23,6 +23,7 @@ def test_presets_follow_from_their_parameters():
 def test_the_small_preset_is_the_design_that_was_recorded():
     assert parameters_of(load_accelerator("gemmini-8")) == EIGHT
     assert parameters_of(load_accelerator("gemmini")) == DEFAULT
+    assert parameters_of(load_accelerator("gemmini-rocket")) == ROCKET
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,8 @@ def test_the_small_preset_is_the_design_that_was_recorded():
         ({"execute_queue": 2}, "greater than or equal to 3"),
         ({"load_entries": 63}, "less than or equal to 62"),
         ({"core": {"issue_cycles": 0}}, "greater than or equal to 1"),
+        ({"memory": {"l2_bytes": 100_000}}, "l2_bytes must be a multiple of l2_ways lines, 512; it is 100000"),
+        ({"memory": {"misses_in_flight": 65}}, "less than or equal to 64"),
     ],
 )
 def test_parameters_of_no_machine_are_refused(values, said):

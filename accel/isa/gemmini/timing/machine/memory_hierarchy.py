@@ -1,0 +1,83 @@
+"""Memory behind the port: an L2 whose lines are replaced at random, and DRAM.
+
+The L2 takes a request, and the next one when its bus has moved the bytes that are read; those that are written come in
+on another. A line that is there is answered after the L2's latency. Behind a write, a request of the same set waits for
+it, and all behind that one. A line that is not there is read from DRAM, which moves a line at a time; a limited number
+is under way at once, and the L2 takes nothing while one more would be. A line that was written goes back to DRAM when
+it is replaced; a write of a whole line reads nothing. So does SiFive's InclusiveCache, with an MSHR for each miss
+(rocket-chip-inclusive-cache ``Directory.scala`` ``victimLFSR``, ``MSHR.scala``).
+"""
+
+from accel.isa.compiled_kernels import compiled
+from accel.isa.gemmini.timing.machine import places as at
+from accel.util.arrays import Int64
+
+LINE_BITS = 6
+_SHIFT, _BITS = 16, 0x7FFFFFFF
+
+
+@compiled
+def empty_cache(m: Int64) -> None:
+    """Empty the L2: no line is there, and nothing is under way."""
+    for line in range(m[at.L2_SETS] * m[at.L2_WAYS]):
+        m[at.LINES + line * at.LINE_WIDTH + at.LINE_TAG] = -1
+
+
+@compiled
+def find_line(m: Int64, line: int) -> int:
+    """Where the L2 has a line, or -1 less where it puts it instead of another."""
+    first = at.LINES + line % m[at.L2_SETS] * m[at.L2_WAYS] * at.LINE_WIDTH
+    for way in range(m[at.L2_WAYS]):
+        place = first + way * at.LINE_WIDTH
+        if m[place + at.LINE_TAG] == line:
+            return int(place)
+    m[at.L2_RANDOM] = m[at.L2_RANDOM] * 1103515245 + 12345 & _BITS  # C's example of rand()
+    return int(-1 - (first + (m[at.L2_RANDOM] >> _SHIFT) % m[at.L2_WAYS] * at.LINE_WIDTH))
+
+
+@compiled
+def _fetch(m: Int64, start: int, dirty: int, whole: bool) -> int:
+    """Make room for a line, and read it from DRAM, unless it is written as a ``whole``; when it is there."""
+    miss = at.SIZE
+    for place in range(at.SIZE + 1, at.SIZE + m[at.L2_MISSES]):
+        if m[place] < m[miss]:
+            miss = place
+    ready = max(start, m[miss])
+    m[at.L2_FREE] = max(m[at.L2_FREE], ready)
+    if dirty:
+        m[at.DRAM_FREE] = max(m[at.DRAM_FREE], ready) + m[at.DRAM_CYCLES]
+    if not whole:
+        ready = max(m[at.DRAM_FREE], ready)
+        m[at.DRAM_FREE] = ready + m[at.DRAM_CYCLES]
+        ready += m[at.DRAM_LATENCY]
+    m[miss] = ready
+    return int(ready)
+
+
+@compiled
+def _look_up(m: Int64, now: int, line: int, write: int, nbytes: int, whole: bool) -> int:
+    """When the L2 answers a request of ``nbytes`` of a line."""
+    start = max(now, m[at.L2_FREE])
+    written = at.LINES + m[at.L2_SETS] * m[at.L2_WAYS] * at.LINE_WIDTH + line % m[at.L2_SETS]
+    start = max(start, m[written])
+    m[at.L2_FREE] = start + (1 if write else max(nbytes // m[at.L2_BUS], 1))
+    if write:
+        m[written] = start + m[at.L2_WRITE]
+    found = find_line(m, line)
+    if found < 0:
+        found = -1 - found
+        m[found + at.LINE_READY] = _fetch(m, start, m[found + at.LINE_DIRTY], whole)
+        m[found + at.LINE_TAG], m[found + at.LINE_DIRTY] = line, 0
+    m[found + at.LINE_DIRTY] |= write
+    return int(max(start, m[found + at.LINE_READY]) + m[at.L2_LATENCY])
+
+
+@compiled
+def cached_answer(m: Int64, now: int, beat: int) -> int:
+    """When the first beat of the answer to a request is due, whose last ``beat`` is taken ``now``."""
+    write, address, nbytes = m[beat + at.A_WRITE], m[beat + at.A_ADDRESS], m[beat + at.A_BYTES]
+    beats = m[beat + at.A_BEATS] if write else m[beat + at.A_ANSWER]
+    size, due = beats * m[at.BUS], now
+    for line in range(address >> LINE_BITS, (address + size - 1 >> LINE_BITS) + 1):
+        due = max(due, _look_up(m, now, line, write, min(size, 1 << LINE_BITS), nbytes >= 1 << LINE_BITS))
+    return due
