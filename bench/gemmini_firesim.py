@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden" / "gemmini" /
 
 
 def _row(each: Prediction) -> str:
-    shape, layer = " ".join(str(value) for value in each.layer.shape.values()), each.layer
+    shape, layer = " ".join(str(value) for value in each.layer.shape), each.layer
     half = "fitted" if layer.fitted else "other"
     return (
         f"{layer.number:4} {shape:34} {half:7} {layer.cycles:11,} {each.accelerator:11,} {each.cycles:11,} "

@@ -1,5 +1,6 @@
 """Streams that Gemmini's library sends: configuration, then a loop instruction and its registers for each tile."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from .library_tiling import Convolution, Memories, Tiling, conv_tiling, matmul_t
 
 _ONE = rocc.ONE << 32
 _ALIGN = 64  # bytes
+_BASE = 0x80100000
+Places = Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class LibraryStream:
     tiles: int
 
 
-def _places(base: int, *sizes: int) -> list[int]:
+def _places(base: int, *sizes: int) -> Places:
     """Where tensors of these sizes, bytes, lie one after the other."""
     out = []
     for size in sizes:
@@ -55,18 +58,25 @@ def _quarters(*values: int) -> int:
 
 
 def matmul_stream(
-    rows: int, columns: int, depth: int, memories: Memories, options: Options, base: int = 0x80100000
+    rows: int,
+    columns: int,
+    depth: int,
+    memories: Memories,
+    options: Options,
+    base: int = _BASE,
+    places: Places | None = None,
 ) -> LibraryStream:
     """Returns what ``tiled_matmul_auto`` sends for (rows, depth) by (depth, columns), weights stationary.
 
-    With a bias, its one row is added to every row.
+    With a bias, its one row is added to every row. The two operands, the bias and the product lie at ``places``, or one
+    after the other from ``base``.
     """
     dim = memories.dim
     tiling = matmul_tiling(rows, columns, depth, memories)
     tile = tiling.extents
     counts = [-(-extent // (size * dim)) for extent, size in zip((rows, columns, depth), tile, strict=True)]
     keep_a, keep_b = options.reuse and counts[0] * counts[2] <= 2, options.reuse and counts[1] * counts[2] <= 2
-    a, b, d, c = _places(base, rows * depth, depth * columns, columns * 4, rows * columns)
+    a, b, d, c = places or _places(base, rows * depth, depth * columns, columns * 4, rows * columns)
     words = [
         (rocc.CONFIG, _ONE | 1 << 16 | 4, 1 << 48),
         (rocc.CONFIG, 2, _ONE | columns),
@@ -101,12 +111,17 @@ def matmul_stream(
     return LibraryStream(np.array(words, np.uint64), tiling, tiles)
 
 
-def conv_stream(layer: Convolution, memories: Memories, options: Options, base: int = 0x80100000) -> LibraryStream:
-    """Returns what ``tiled_conv_auto`` sends for a convolution."""
+def conv_stream(
+    layer: Convolution, memories: Memories, options: Options, base: int = _BASE, places: Places | None = None
+) -> LibraryStream:
+    """Returns what ``tiled_conv_auto`` sends for a convolution.
+
+    Image, weights, bias and output lie at ``places``, or one after the other from ``base``.
+    """
     tiling = conv_tiling(layer, memories)
     down = int(layer.downsamples)
     kernel, ins, outs = layer.kernel, layer.in_channels, layer.out_channels
-    places = _places(
+    found = places or _places(
         base, layer.batch * layer.in_rows * layer.in_columns * ins, kernel * kernel * ins * outs, outs * 4,
         layer.batch * layer.out_rows * layer.out_columns * outs,
     )  # fmt: skip
@@ -128,7 +143,7 @@ def conv_stream(layer: Convolution, memories: Memories, options: Options, base: 
                         for kcol in ranges[5]:
                             for kch in ranges[6]:
                                 start = (b, orow, ocol, och, krow, kcol, kch)
-                                words += _conv_tile(layer, tiling, start, places, keeps, memories, options)
+                                words += _conv_tile(layer, tiling, start, found, keeps, memories, options)
                                 tiles += 1
     return LibraryStream(np.array(words, np.uint64), tiling, tiles)
 
@@ -144,7 +159,7 @@ def _conv_tile(
     layer: Convolution,
     tiling: Tiling,
     start: tuple[int, ...],
-    places: list[int],
+    places: Places,
     keeps: tuple[bool, bool],
     memories: Memories,
     options: Options,

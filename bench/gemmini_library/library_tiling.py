@@ -5,7 +5,7 @@ Both fill half of each memory, so that two tiles can be under way at once.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 _OROWS, _OCOLS, _POCHS, _KCHS = 1, 2, 3, 6  # places among a convolution's extents
 
@@ -69,12 +69,13 @@ class Convolution:
     padding: int
     in_rows: int
     in_columns: int
+    may_downsample: bool = True  # versions of the library differ
 
     @property
     def downsamples(self) -> bool:
         """Whether only the pixels that are used are loaded."""
         even = self.in_rows % 2 == 0 and self.in_columns % 2 == 0
-        return self.stride == 2 and self.kernel == 1 and self.padding == 0 and even
+        return self.may_downsample and self.stride == 2 and self.kernel == 1 and self.padding == 0 and even
 
 
 def _fits(layer: Convolution, extents: tuple[int, ...], memories: Memories) -> bool:
@@ -126,20 +127,3 @@ def _grown(
             if _fits(layer, longer, memories):
                 tile, grown = longer, True
     return tile, trials
-
-
-def without_padding(layer: dict[str, int]) -> Convolution:
-    """Returns the convolution of a measured layer: the image is as large as the kernel needs, and nothing is padded."""
-    return Convolution(
-        batch=layer["N"], in_channels=layer["C"], out_channels=layer["K"],
-        out_rows=layer["P"], out_columns=layer["Q"], kernel=layer["R"], stride=layer["stride"], padding=0,
-        in_rows=(layer["P"] - 1) * layer["stride"] + layer["R"],
-        in_columns=(layer["Q"] - 1) * layer["stride"] + layer["S"],
-    )  # fmt: skip
-
-
-def padded(layer: Convolution, padding: int) -> Convolution:
-    """Returns the convolution with padding instead of the image's edge."""
-    return replace(
-        layer, padding=padding, in_rows=layer.in_rows - 2 * padding, in_columns=layer.in_columns - 2 * padding
-    )

@@ -12,58 +12,66 @@ from accel.isa.gemmini.document.gemmini_parameters import Core, GemminiParameter
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.timing.stream_timing import cycles_of
 
-from .library_streams import LibraryStream, Options, conv_stream, matmul_stream
-from .library_tiling import Memories, without_padding
+from .library_streams import LibraryStream
+from .measured_programs import Shape, is_product, measured_stream, programs_of
 
-BUILT = Memories()  # what the library was built for, whatever memories the search was given: its tiles say so
-OPTIONS = Options(bias=False)
 CONV_TRIAL_CYCLES = 255  # of the processor for a candidate of a convolution's tile
 MATMUL_TRIAL_CYCLES = 30
+RAN_BEFORE = 5  # layers whose lines may still be in a cache: they have more than it holds
 _SHAPE = ("N", "C", "K", "P", "Q", "R", "S", "stride", "dilation")
+_BUILD = ("accumulator_rows", "scratchpad_rows")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A layer: its ``shape`` by name, the ``cycles`` measured, and whether it is of the half that is fitted to."""
+    """A layer that was measured.
+
+    Attributes:
+        number: its row of the file.
+        shape: of the layer, in the order of ``_SHAPE``.
+        cycles: measured.
+        fitted: whether it is of the half that is fitted to.
+        before: the layers that the program ran before it, the last one last.
+    """
 
     number: int
-    shape: dict[str, int]
+    shape: Shape
     cycles: int
     fitted: bool
-
-    @property
-    def is_product(self) -> bool:
-        """Whether it ran as a product of matrices."""
-        return self.shape["Q"] == 1
+    before: tuple[Shape, ...]
 
 
 def measured_layers(path: Path) -> list[Measured]:
     """Returns the layers of a file: of every two different ones, in the order of the file, the first is fitted to.
 
     A layer that was measured in several builds is in one half alone, so that no layer of the other half was fitted to.
+
+    Raises:
+        ValueError: a layer that no known program ran.
     """
     rows: list[dict[str, Any]] = json.loads(path.read_text())
-    order: dict[tuple[int, ...], int] = {}
+    shapes = [tuple(int(row[name]) for name in _SHAPE) for row in rows]
+    builds: dict[tuple[int, ...], set[Shape]] = {}
+    for row, shape in zip(rows, shapes, strict=True):
+        builds.setdefault(_build(row), set()).add(shape)
+    order = {shape: place for place, shape in enumerate(dict.fromkeys(shapes))}
     layers = []
-    for number, row in enumerate(rows):
-        shape = {name: int(row[name]) for name in _SHAPE}
-        place = order.setdefault(tuple(shape.values()), len(order))
-        layers.append(Measured(number, shape, row["library_cycles"], place % 2 == 0))
+    for number, (row, shape) in enumerate(zip(rows, shapes, strict=True)):
+        program = next(each for each in programs_of(builds[_build(row)]) if shape in each)
+        before = program[: program.index(shape)][-RAN_BEFORE:]
+        layers.append(Measured(number, shape, row["library_cycles"], order[shape] % 2 == 0, before))
     return layers
 
 
-def library_stream(layer: Measured) -> LibraryStream:
-    """Returns what the library sends for a layer."""
-    shape = layer.shape
-    if layer.is_product:
-        return matmul_stream(shape["N"] * shape["P"], shape["K"], shape["C"], BUILT, OPTIONS)
-    return conv_stream(without_padding(shape), BUILT, OPTIONS)
+def _build(row: dict[str, Any]) -> tuple[int, ...]:
+    """What tells the file's builds apart, one for a network and a search: the memories that the search chose."""
+    return tuple(int(row[name]) for name in _BUILD)
 
 
-def searching_cycles(layer: Measured, stream: LibraryStream) -> int:
+def searching_cycles(shape: Shape, stream: LibraryStream) -> int:
     """Cycles in which the processor looks for the tile; the library asks once more whether a convolution's fits."""
     trials = stream.tiling.trials
-    return MATMUL_TRIAL_CYCLES * trials if layer.is_product else CONV_TRIAL_CYCLES * (trials + 1)
+    return MATMUL_TRIAL_CYCLES * trials if is_product(shape) else CONV_TRIAL_CYCLES * (trials + 1)
 
 
 @dataclass(frozen=True)
@@ -81,11 +89,11 @@ class Prediction:
 
 
 def predictions(layers: Sequence[Measured], parameters: GemminiParameters) -> list[Prediction]:
-    """Returns what the model makes of layers; one that was measured several times is timed once."""
-    known: dict[tuple[int, ...], tuple[int, int]] = {}
+    """Returns what the model makes of layers; one that was measured several times behind the same is timed once."""
+    known: dict[tuple[Shape, ...], tuple[int, int]] = {}
     found = []
     for layer in layers:
-        key = tuple(layer.shape.values())
+        key = (*layer.before, layer.shape)
         if key not in known:
             known[key] = _timed(layer, parameters)
         found.append(Prediction(layer, *known[key]))
@@ -93,13 +101,14 @@ def predictions(layers: Sequence[Measured], parameters: GemminiParameters) -> li
 
 
 def _timed(layer: Measured, parameters: GemminiParameters) -> tuple[int, int]:
-    stream = library_stream(layer)
+    stream = measured_stream(layer.shape)
     core = parameters.core or Core()
-    start = core.start_cycles + searching_cycles(layer, stream)
+    start = core.start_cycles + searching_cycles(layer.shape, stream)
     busy = parameters.model_copy(update={"core": core.model_copy(update={"start_cycles": start})})
     alone = parameters.model_copy(update={"core": None, "memory": None})
     context = LaunchContext.fresh(parameters)
-    return cycles_of(stream.words, alone, context), cycles_of(stream.words, busy, context)
+    before = [measured_stream(shape).words for shape in layer.before]
+    return cycles_of(stream.words, alone, context), cycles_of(stream.words, busy, context, before)
 
 
 def spread(found: Sequence[Prediction]) -> tuple[float, float, float]:

@@ -39,7 +39,7 @@ class Core(DocumentPart):
 
 
 class Memory(DocumentPart):
-    """An L2 cache of lines of 64 bytes, and DRAM behind it."""
+    """An L2 cache of lines of 64 bytes, and behind it DRAM, or a last level of caches and then DRAM."""
 
     l2_bytes: Annotated[int, Field(strict=True, ge=1 * _KB, le=16 * _KB * _KB, description="size of the L2, bytes")] = (
         512 * _KB
@@ -65,10 +65,21 @@ class Memory(DocumentPart):
             "otherwise nothing",
         ),
     ] = True
+    llc_bytes: Annotated[
+        int,
+        Field(strict=True, ge=0, le=16 * _KB * _KB, description="size of a cache between L2 and DRAM, bytes; 0: none"),
+    ] = 0
+    llc_ways: Annotated[int, Field(strict=True, ge=1, le=64, description="lines that a place of it can hold")] = 8
+    llc_latency: Annotated[Cycles, Field(description="of a line from the last level, cycles")] = 50
     dram_latency: Annotated[Cycles, Field(description="of a line from DRAM, cycles")] = 100
     dram_line_cycles: Annotated[
         int, Field(strict=True, ge=1, le=1024, description="that DRAM takes for a line that is read or written, cycles")
     ] = 4
+
+    @property
+    def llc_sets(self) -> int:
+        """Places of the last level; 0: there is none."""
+        return self.llc_bytes // (LINE_BYTES * self.llc_ways)
 
     @property
     def sets(self) -> int:
@@ -80,6 +91,9 @@ class Memory(DocumentPart):
         if self.l2_bytes % (LINE_BYTES * self.l2_ways):
             wanted = LINE_BYTES * self.l2_ways
             raise ValueError(f"l2_bytes must be a multiple of l2_ways lines, {wanted}; it is {self.l2_bytes}")
+        if self.llc_bytes % (LINE_BYTES * self.llc_ways):
+            wanted = LINE_BYTES * self.llc_ways
+            raise ValueError(f"llc_bytes must be a multiple of llc_ways lines, {wanted}; it is {self.llc_bytes}")
         return self
 
 

@@ -4,6 +4,7 @@ The hardware is run register by register (:mod:`accel.isa.gemmini.timing.machine
 what it logged of each primitive instruction is told.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,6 +84,7 @@ def run_stream(
     spacing: int = 0,
     open_requests: int = UNLIMITED,
     walk_latency: int = -1,
+    before: Sequence[Words] | None = None,
 ) -> MachineRun:
     """Run a stream (n, 3) on the machine.
 
@@ -93,6 +95,7 @@ def run_stream(
         spacing: least cycles from one instruction that is accepted to the next that is offered; 0: the processor's.
         open_requests: requests that the memory takes before it has answered.
         walk_latency: cycles of a page walk; -1: addresses are not translated.
+        before: streams that have just run, which decide what the caches hold; None: ``memory.warm`` does.
 
     Raises:
         SimulationError: an undefined instruction, or a loop that does not fit.
@@ -101,8 +104,10 @@ def run_stream(
     loops = 1 if has_no_loops(signed[:, 0]) else _longest_loop(words, parameters, context)
     registers, commands = context.loops.copy(), np.zeros((4, loops, 3), np.int64)
     machine = new_machine(parameters, context, spacing=spacing, open_requests=open_requests, walk_latency=walk_latency)
-    if parameters.memory is not None and parameters.memory.warm:
-        warm_cache(machine, _accesses(words, parameters, context))
+    if parameters.memory is not None:
+        ran = before if before is not None else [words] if parameters.memory.warm else []
+        for stream in ran:
+            warm_cache(machine, _accesses(stream, parameters, context))
     accepted = np.full(len(signed), -1, np.int64)
     rows, clock = np.empty((len(signed) + _ROOM, log.COLUMNS), np.int64), new_clock()
     while True:
@@ -142,13 +147,15 @@ def _finished(run: MachineRun) -> MachineRun:
     raise SimulationError.at_instruction(index, "deadlock", "it never completes, and the hardware waits for it")
 
 
-def cycles_of(words: Words, parameters: GemminiParameters, context: LaunchContext) -> int:
-    """Time a stream (n, 3); nothing is told of its instructions.
+def cycles_of(
+    words: Words, parameters: GemminiParameters, context: LaunchContext, before: Sequence[Words] | None = None
+) -> int:
+    """Time a stream (n, 3), with caches as the streams ``before`` left them; nothing is told of its instructions.
 
     Raises:
         SimulationError: an undefined instruction, a loop that does not fit, or one that never completes.
     """
-    return _finished(run_stream(words, parameters, context)).cycles
+    return _finished(run_stream(words, parameters, context, before=before)).cycles
 
 
 def time_stream(words: Words, parameters: GemminiParameters, context: LaunchContext | None = None) -> StreamTiming:

@@ -2,7 +2,7 @@
 
 from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.timing.machine import places as at
-from accel.isa.gemmini.timing.machine.memory_hierarchy import LINE_BITS, find_line
+from accel.isa.gemmini.timing.machine.memory_hierarchy import LINE_BITS, find_line, is_in_last_level
 from accel.isa.kernel_types import MATRIX, VECTOR
 from accel.util.arrays import Int64
 
@@ -14,6 +14,9 @@ def _touch(m: Int64, line: int, write: int) -> None:
     found = find_line(m, line)
     if found < 0:
         found = -1 - found
+        if m[found + at.LINE_DIRTY]:
+            is_in_last_level(m, m[found + at.LINE_TAG])
+        is_in_last_level(m, line)
         m[found + at.LINE_TAG], m[found + at.LINE_DIRTY] = line, 0
     m[found + at.LINE_DIRTY] |= write
 

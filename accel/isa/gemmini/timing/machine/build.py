@@ -33,8 +33,7 @@ def new_machine(
         walk_latency: cycles of a page walk; -1: addresses are not translated.
     """
     memory = parameters.memory
-    lines = 0 if memory is None else at.MOST_MISSES + memory.sets * (memory.l2_ways * at.LINE_WIDTH + 1)
-    m = np.zeros(at.SIZE + lines, np.int64)
+    m = np.zeros(at.SIZE + (0 if memory is None else _cache_places(memory)), np.int64)
     dim = parameters.dim
     m[at.DIM], m[at.BUS], m[at.MAX_BYTES] = dim, parameters.dma_bus_bytes, parameters.dma_max_bytes
     m[at.LATENCY], m[at.MEMORY_IN_FLIGHT] = parameters.memory_latency, open_requests
@@ -80,10 +79,16 @@ def _set_core(m: Int64, core: Core | None, spacing: int) -> None:
     m[at.SPACING] = m[at.START_AT] + m[at.COMMAND_CYCLES : at.PARAMETERS].max()  # at most
 
 
+def _cache_places(memory: Memory) -> int:
+    return at.MOST_MISSES + memory.sets * (memory.l2_ways * at.LINE_WIDTH + 1) + memory.llc_sets * memory.llc_ways
+
+
 def _set_memory(m: Int64, memory: Memory) -> None:
     m[at.L2_SETS], m[at.L2_WAYS] = memory.sets, memory.l2_ways
     m[at.L2_LATENCY], m[at.L2_MISSES] = memory.l2_latency, memory.misses_in_flight
     m[at.L2_BUS], m[at.L2_WRITE] = memory.l2_bus_bytes, memory.l2_write_cycles
+    m[at.LLC_SETS], m[at.LLC_WAYS], m[at.LLC_LATENCY] = memory.llc_sets, memory.llc_ways, memory.llc_latency
+    m[at.LLC_LINES] = at.LINES + memory.sets * (memory.l2_ways * at.LINE_WIDTH + 1)
     m[at.LATENCY] = memory.l2_latency + memory.l2_write_cycles + memory.dram_latency  # of a request by itself, at most
     m[at.DRAM_LATENCY], m[at.DRAM_CYCLES] = memory.dram_latency, memory.dram_line_cycles
 

@@ -1,11 +1,12 @@
-"""Memory behind the port: an L2 whose lines are replaced at random, and DRAM.
+"""Memory behind the port: an L2 whose lines are replaced at random, a last level if there is one, and DRAM.
 
 The L2 takes a request, and the next one when its bus has moved the bytes that are read; those that are written come in
 on another. A line that is there is answered after the L2's latency. Behind a write, a request of the same set waits for
 it, and all behind that one. A line that is not there is read from DRAM, which moves a line at a time; a limited number
 is under way at once, and the L2 takes nothing while one more would be. A line that was written goes back to DRAM when
 it is replaced; a write of a whole line reads nothing. So does SiFive's InclusiveCache, with an MSHR for each miss
-(rocket-chip-inclusive-cache ``Directory.scala`` ``victimLFSR``, ``MSHR.scala``).
+(rocket-chip-inclusive-cache ``Directory.scala`` ``victimLFSR``, ``MSHR.scala``). The last level also replaces at random
+(FireSim ``LLCModel.scala``); it gets what is read and what is written back, and saves latency alone.
 """
 
 from accel.isa.compiled_kernels import compiled
@@ -21,6 +22,14 @@ def empty_cache(m: Int64) -> None:
     """Empty the L2: no line is there, and nothing is under way."""
     for line in range(m[at.L2_SETS] * m[at.L2_WAYS]):
         m[at.LINES + line * at.LINE_WIDTH + at.LINE_TAG] = -1
+    for line in range(m[at.LLC_SETS] * m[at.LLC_WAYS]):
+        m[m[at.LLC_LINES] + line] = -1
+
+
+@compiled
+def _random_way(m: Int64, ways: int) -> int:
+    m[at.L2_RANDOM] = m[at.L2_RANDOM] * 1103515245 + 12345 & _BITS  # C's example of rand()
+    return int((m[at.L2_RANDOM] >> _SHIFT) % ways)
 
 
 @compiled
@@ -31,25 +40,38 @@ def find_line(m: Int64, line: int) -> int:
         place = first + way * at.LINE_WIDTH
         if m[place + at.LINE_TAG] == line:
             return int(place)
-    m[at.L2_RANDOM] = m[at.L2_RANDOM] * 1103515245 + 12345 & _BITS  # C's example of rand()
-    return int(-1 - (first + (m[at.L2_RANDOM] >> _SHIFT) % m[at.L2_WAYS] * at.LINE_WIDTH))
+    return int(-1 - (first + _random_way(m, m[at.L2_WAYS]) * at.LINE_WIDTH))
 
 
 @compiled
-def _fetch(m: Int64, start: int, dirty: int, whole: bool) -> int:
-    """Make room for a line, and read it from DRAM, unless it is written as a ``whole``; when it is there."""
+def is_in_last_level(m: Int64, line: int) -> bool:
+    """Whether the last level has a line; it does from now on."""
+    if m[at.LLC_SETS] == 0:
+        return False
+    first = m[at.LLC_LINES] + line % m[at.LLC_SETS] * m[at.LLC_WAYS]
+    for way in range(m[at.LLC_WAYS]):
+        if m[first + way] == line:
+            return True
+    m[first + _random_way(m, m[at.LLC_WAYS])] = line
+    return False
+
+
+@compiled
+def _fetch(m: Int64, start: int, line: int, whole: bool, place: int) -> int:
+    """Make room for a line at a ``place``, and read it, unless it is written as a ``whole``; when it is there."""
     miss = at.SIZE
-    for place in range(at.SIZE + 1, at.SIZE + m[at.L2_MISSES]):
-        if m[place] < m[miss]:
-            miss = place
+    for other in range(at.SIZE + 1, at.SIZE + m[at.L2_MISSES]):
+        if m[other] < m[miss]:
+            miss = other
     ready = max(start, m[miss])
     m[at.L2_FREE] = max(m[at.L2_FREE], ready)
-    if dirty:
+    if m[place + at.LINE_DIRTY]:
+        is_in_last_level(m, m[place + at.LINE_TAG])
         m[at.DRAM_FREE] = max(m[at.DRAM_FREE], ready) + m[at.DRAM_CYCLES]
     if not whole:
         ready = max(m[at.DRAM_FREE], ready)
         m[at.DRAM_FREE] = ready + m[at.DRAM_CYCLES]
-        ready += m[at.DRAM_LATENCY]
+        ready += m[at.LLC_LATENCY] if is_in_last_level(m, line) else m[at.DRAM_LATENCY]
     m[miss] = ready
     return int(ready)
 
@@ -66,7 +88,7 @@ def _look_up(m: Int64, now: int, line: int, write: int, nbytes: int, whole: bool
     found = find_line(m, line)
     if found < 0:
         found = -1 - found
-        m[found + at.LINE_READY] = _fetch(m, start, m[found + at.LINE_DIRTY], whole)
+        m[found + at.LINE_READY] = _fetch(m, start, line, whole, found)
         m[found + at.LINE_TAG], m[found + at.LINE_DIRTY] = line, 0
     m[found + at.LINE_DIRTY] |= write
     return int(max(start, m[found + at.LINE_READY]) + m[at.L2_LATENCY])

@@ -15,8 +15,9 @@ BLOCKS, BLOCKS_ACC, ROWS_AHEAD = 31, 32, 33
 LOAD_COMMAND_QUEUE, EXECUTE_COMMAND_QUEUE, STORE_COMMAND_QUEUE = 34, 35, 36
 SPAD_BANK_SHIFT, ACC_BANK_SHIFT, DIM_SHIFT = 37, 38, 39  # -1: no power of two
 L2_SETS, L2_WAYS, L2_LATENCY, L2_BUS, L2_WRITE, L2_MISSES, DRAM_LATENCY, DRAM_CYCLES = range(40, 48)  # no sets: no L2
-START_AT = 48
-COMMAND_CYCLES = 49  # after each instruction, by its code: until the processor offers the next one
+LLC_SETS, LLC_WAYS, LLC_LATENCY, LLC_LINES = range(48, 52)  # no sets: no last level; where its lines are
+START_AT = 52
+COMMAND_CYCLES = 53  # after each instruction, by its code: until the processor offers the next one
 PARAMETERS = COMMAND_CYCLES + 128
 
 _next = PARAMETERS
@@ -203,7 +204,8 @@ PROGRESS = _take(1)  # the last cycle in which an instruction or an answer moved
 CHANGED = _take(1)  # whether anything moved in this cycle
 SIZE = _next
 
-# ---- behind the others, if there is an L2: when each of its misses under way is done, then its lines, set by set
+# ---- behind the others, if there is an L2: when each of its misses under way is done, then its lines, set by set, when
+# each of its sets is free after a write, and the lines (a tag each) of the last level
 LINE_TAG, LINE_READY, LINE_DIRTY = range(3)
 LINE_WIDTH = 3
 MOST_MISSES = 64

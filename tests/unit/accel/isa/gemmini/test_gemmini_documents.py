@@ -35,6 +35,7 @@ def test_the_small_preset_is_the_design_that_was_recorded():
         ({"load_entries": 63}, "less than or equal to 62"),
         ({"core": {"issue_cycles": 0}}, "greater than or equal to 1"),
         ({"memory": {"l2_bytes": 100_000}}, "l2_bytes must be a multiple of l2_ways lines, 512; it is 100000"),
+        ({"memory": {"llc_bytes": 1000}}, "llc_bytes must be a multiple of llc_ways lines, 512; it is 1000"),
         ({"memory": {"misses_in_flight": 65}}, "less than or equal to 64"),
     ],
 )

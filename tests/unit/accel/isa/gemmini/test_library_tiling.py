@@ -5,7 +5,9 @@ import pytest
 
 from bench.gemmini_library.library_streams import Options, conv_stream, matmul_stream
 from bench.gemmini_library.library_tiling import Convolution, Memories, conv_tiling, matmul_tiling
-from tests.helpers.programs.gemmini_vectors import needs_gemmini_golden, trace
+from bench.gemmini_library.measured_layers import measured_layers
+from bench.gemmini_library.measured_programs import convolution_of
+from tests.helpers.programs.gemmini_vectors import FOLDER, needs_gemmini_golden, trace
 
 BUILT = Memories()
 _ADDRESSES = {10, 11, 20, 21}
@@ -61,3 +63,24 @@ def test_a_stream_is_the_one_that_the_library_sent(name, sent):
     places = np.isin(recorded[:, 0], list(_ADDRESSES))
     assert np.array_equal(sent.words[~places], recorded[~places])
     assert np.array_equal(sent.words[places] == 0, recorded[places] == 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kernel", "stride", "outputs"),
+    [(56, 2, 1, 57), (14, 3, 1, 14), (7, 3, 2, 7), (112, 7, 2, 112), (7, 1, 2, 7)],
+)
+def test_a_measured_convolution_is_padded_by_half_a_kernel(rows, kernel, stride, outputs):
+    """So says the program that measured: an even kernel has an output more than the layer's name."""
+    layer = convolution_of((1, 64, 64, rows, rows, kernel, kernel, stride, 1))
+    assert (layer.padding, layer.in_rows, layer.out_rows) == (kernel // 2, rows * stride, outputs)
+    assert not layer.downsamples
+
+
+@needs_gemmini_golden
+def test_each_measured_layer_ran_behind_others_of_its_network():
+    layers = measured_layers(FOLDER / "firesim_layers.json")
+    first = {layer.shape for layer in layers if not layer.before}
+    assert (1, 2048, 1000, 1, 1, 1, 1, 1, 1) in first  # ResNet-50's one product is a program of its own
+    behind = {layer.before[-1] for layer in layers if layer.shape == (1, 256, 256, 14, 14, 3, 3, 1, 1)}
+    assert behind == {(1, 1024, 256, 14, 14, 1, 1, 1, 1)}  # in both networks
+    assert all(layer.shape not in layer.before for layer in layers)
