@@ -51,6 +51,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("service" if shared else item.nodeid.partition("::")[0]))
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the simulators while the processes of the tests collect: each would begin with that."""
+    if getattr(session.config.option, "numprocesses", None) and not hasattr(session.config, "workerinput"):
+        families = ["gemmini", "vta", "output-stationary"]
+        subprocess.Popen([sys.executable, "-c", PREPARE, *families], cwd=ROOT)
+
+
 def keep_machine_code(*presets: str) -> None:
     """Compile the simulators of presets where that has not been done: a job keeps nothing of what it compiles."""
     folder = cache_folder()

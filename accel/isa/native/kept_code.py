@@ -1,6 +1,8 @@
 """Kernels as Python calls them; their machine code lies in a folder, under a digest of all that it depends on."""
 
+import contextlib
 import ctypes
+import fcntl
 import functools
 import hashlib
 import logging
@@ -32,15 +34,30 @@ def load_kernel(kernel: Compiled[..., Any], types: tuple[Type, ...], *, checked:
         SyntaxError: kernels cannot have what is in the function.
     """
     key, folder = _key(kernel.function, types, checked=checked), cache_folder()
-    store = None if key is None or folder is None else SealedCache(FolderCache(folder))
-    code = store.get(key) if store is not None and key is not None else None
-    if code is None:
-        begun = time.perf_counter()
+    if key is None or folder is None:
         code = _compiled(kernel.function, types, checked=checked)
-        _log.debug("compiled %s in %.2f s", kernel.function.__qualname__, time.perf_counter() - begun)
-        if store is not None and key is not None:
-            store.put(key, code)
+    else:
+        store = SealedCache(FolderCache(folder))
+        code = store.get(key) or _compile_once(kernel.function, types, store, folder / f"{key}.lock", checked=checked)
     return Call(kernel.function, machine_code.LinkedKernel(code))
+
+
+def _compile_once(
+    function: Callable[..., Any], types: tuple[Type, ...], store: SealedCache, lock: Path, *, checked: bool
+) -> bytes:
+    """Compiles a kernel and keeps it; of several processes one does, and the others wait for it."""
+    key = lock.stem
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # read only, or without locks: then two may compile the same
+            fcntl.flock(stack.enter_context(lock.open("w")), fcntl.LOCK_EX)
+            stack.callback(lock.unlink, missing_ok=True)
+        code = store.get(key)
+        if code is None:
+            begun = time.perf_counter()
+            code = _compiled(function, types, checked=checked)
+            _log.debug("compiled %s in %.2f s", function.__qualname__, time.perf_counter() - begun)
+            store.put(key, code)
+        return code
 
 
 def _compiled(function: Callable[..., Any], types: tuple[Type, ...], *, checked: bool) -> bytes:
