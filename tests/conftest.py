@@ -55,7 +55,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile the simulators while the processes of the tests collect: each would begin with that."""
     if getattr(session.config.option, "numprocesses", None) and not hasattr(session.config, "workerinput"):
         families = ["gemmini", "vta", "output-stationary"]
-        subprocess.Popen([sys.executable, "-c", PREPARE, *families], cwd=ROOT)
+        session.config.add_cleanup(subprocess.Popen([sys.executable, "-c", PREPARE, *families], cwd=ROOT).wait)
 
 
 def keep_machine_code(*presets: str) -> None:

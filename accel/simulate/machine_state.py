@@ -48,8 +48,9 @@ class MachineState:
             traced = program.dram_bytes if self._inside is not None else 0
             self._checker = self._hazard_checker(traced)
             self._host = HostFunctions()
+            later = program.written_later
             for name, array in program.image.items():
-                if name not in program.written_later:
+                if name not in later:
                     self._write(name, array)
 
     def _hazard_checker(self, traced: int) -> HazardChecker | None:

@@ -104,6 +104,7 @@ def test_a_job_of_a_dead_worker_runs_after_redis_has_forgotten_it(cluster: Clust
     assert job["attempt"] == 2
 
 
+@pytest.mark.slow
 def test_an_upload_whose_api_was_killed_is_removed(cluster: Cluster) -> None:
     scratch, received = cluster.data / "scratch", threading.Event()
 

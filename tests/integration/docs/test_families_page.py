@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from examples.single import Conv, conv_model
+from tests.helpers.marking import rest_all
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "examples" / "plugin"
@@ -105,7 +106,7 @@ def opened(case: dict[str, list[int]], page: int, banks: int) -> list[int]:
     return result
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_all(range(3)))
 def test_rows_are_opened_as_a_controller_would(seed: int, installed: Path) -> None:
     random, size = np.random.default_rng(seed), 200
     case = {

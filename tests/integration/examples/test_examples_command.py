@@ -13,7 +13,7 @@ from onnx import numpy_helper
 
 from examples.networks import NETWORKS, build
 from examples.qdq import to_qdq
-from tests.helpers.marking import rotated
+from tests.helpers.marking import rest_all, rotated
 from tests.reference.host import draw_inputs, run_onnx
 
 TINY = ["autoencoder", "keyword_spotting", "resnet8", "visual_wake_words"]
@@ -50,12 +50,14 @@ def test_file_is_the_model_that_was_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (["lenet"], "invalid choice: 'lenet'"),
-        (["conv224", "--opset", "13"], "conv224 has no option opset"),
-        (["light_squeezenet", "--batch-norm"], "light_squeezenet has no option batch_norm"),
-        (["resnet8", "--opset", "8"], "invalid choice: 8"),
-    ],
+    rest_all(
+        [
+            (["lenet"], "invalid choice: 'lenet'"),
+            (["conv224", "--opset", "13"], "conv224 has no option opset"),
+            (["light_squeezenet", "--batch-norm"], "light_squeezenet has no option batch_norm"),
+            (["resnet8", "--opset", "8"], "invalid choice: 8"),
+        ]
+    ),
 )
 def test_what_cannot_be_made_is_refused(arguments: list[str], message: str, tmp_path: Path) -> None:
     done = run(arguments[0], tmp_path / "model.onnx", *arguments[1:])

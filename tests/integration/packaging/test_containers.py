@@ -78,6 +78,7 @@ def test_secrets_are_files() -> None:
     assert "secrets/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_redis_asks_for_the_password_and_shows_it_to_nobody(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("hunter2\n")
     socket = tmp_path / "r.sock"

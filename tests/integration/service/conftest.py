@@ -16,7 +16,7 @@ def apis_share_fork_servers(fork_server: Callable[..., ForkClient]) -> Iterator[
         yield
 
 
-@pytest.fixture(scope="module", params=["folder", "bucket"])
+@pytest.fixture(scope="module", params=["folder", pytest.param("bucket", marks=pytest.mark.slow)])
 def quiet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
     """An api over a store of each kind, whose jobs no worker takes."""
     with quiet_service(tmp_path_factory.mktemp("quiet"), request.param) as made:

@@ -36,7 +36,7 @@ def test_weights_are_constants_and_shapes_are_kept(name: str) -> None:
     assert kept or name == "light_squeezenet"  # which reshapes nothing
 
 
-@pytest.mark.parametrize("opset", rest_all([9, 13, 21]))
+@pytest.mark.parametrize("opset", rest_all([9, 13, 21], keep=0))
 def test_opset_changes_no_result(opset: int) -> None:
     model, newer = light.light("light_squeezenet", opset=opset), light.light("light_squeezenet")
     assert model.opset_import[0].version == opset

@@ -12,6 +12,7 @@ import pytest
 
 from examples.single import Conv, conv_model
 from tests.conftest import Service
+from tests.helpers.marking import rest_all
 from tests.helpers.npz import npz_of
 from tests.helpers.programs.hand_programs import addition, zipped
 from worker.identity.api_keys import ApiKeys
@@ -201,7 +202,7 @@ def others(owners: Owners) -> dict[str, str]:
     return ids
 
 
-@pytest.mark.parametrize("kind", ["jobs", "models", "programs", "tensors", "accelerators"])
+@pytest.mark.parametrize("kind", rest_all(["jobs", "models", "programs", "tensors", "accelerators"], keep=2))
 def test_a_link_opens_one_thing_for_reading(
     owners: Owners, others: dict[str, str], is_problem: Check, kind: str
 ) -> None:

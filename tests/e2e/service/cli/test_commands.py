@@ -261,6 +261,7 @@ def test_settings_and_directories_that_cannot_be_used(command: str, model: Path,
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken(service: object, tmp_path: Path) -> None:
     port = service.url.rsplit(":", 1)[1]
     done = cyclops("serve", "--port", port, "--data", tmp_path)

@@ -69,6 +69,7 @@ def of_command(*arguments: object) -> dict[str, Any]:
     return json.loads(done.stdout)["provenance"]
 
 
+@pytest.mark.slow
 def test_a_model_on_a_document_of_ones_own(service: Any, files: Path) -> None:
     accelerator = uploaded(service, "accelerators", files / "mine.yaml")
     request = {

@@ -17,6 +17,7 @@ from accel.catalog.derive_accelerator import derive_accelerator
 from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator, preset_names
 from examples.single import Conv, conv_model
 from tests.conftest import Service
+from tests.helpers.marking import others_all
 
 TEN_KEYS = {
     "TARGET": "sim",
@@ -124,7 +125,7 @@ def test_a_job_runs_on_an_uploaded_accelerator(service: Service) -> None:
 MEDIA_TYPES = ("application/yaml", "text/yaml", "application/x-yaml", "Application/YAML; charset=utf-8")
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", others_all(preset_names(), ["vta", "gemmini", "vector"]))
 def test_every_preset_is_uploaded_as_yaml_and_read_again(client: httpx2.Client, name: str) -> None:
     wanted = load_accelerator(name)
     for media_type in MEDIA_TYPES if name == "vta" else MEDIA_TYPES[:1]:

@@ -99,6 +99,7 @@ def test_an_upload_that_takes_more_than_it_may(tmp_path: Path, is_problem: Check
         assert quiet.client.post("/v1/models", content=SMALL).status_code == 201
 
 
+@pytest.mark.slow
 def test_many_uploads_at_once(client: httpx2.Client) -> None:
     models = [conv_model(Conv(16, 16, 8, 8 + number % 4)).SerializeToString() for number in range(60)]
     with ThreadPoolExecutor(30) as threads:

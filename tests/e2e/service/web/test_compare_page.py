@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, expect
 from examples.single import Conv, conv_model
 from tests.conftest import Service
 from tests.helpers.chromium import visiting
+from tests.helpers.marking import rest_slow
 
 HOSTILE = '<img src="/x" onerror="throw 1">&amp;'
 SPAN = "canvas => canvas.dataset.window.split(' ').map(Number)"
@@ -80,6 +81,7 @@ def test_jobs_of_different_work_are_told_apart(service: Service, jobs: tuple[str
     assert same in page(other, other)
 
 
+@pytest.mark.slow
 def test_both_timelines_begin_with_the_layer_and_move_together(
     service: Service, browser: Browser, jobs: tuple[str, str], found: dict[str, Any]
 ) -> None:
@@ -111,7 +113,7 @@ def test_both_timelines_begin_with_the_layer_and_move_together(
         assert page.url == address
 
 
-@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("script", rest_slow([False, True]))
 def test_texts_of_a_layer_stand_side_by_side_at_any_width(
     service: Service, browser: Browser, jobs: tuple[str, str], found: dict[str, Any], *, script: bool
 ) -> None:

@@ -64,6 +64,7 @@ def test_boxes_are_the_report_s_layers_and_host_operators(
     assert ("relu", (1, 16, 8, 8)) in edges
 
 
+@pytest.mark.slow
 def test_a_node_leads_to_the_lines_of_its_instructions_and_back(
     service: Service, browser: Browser, job: dict[str, Any], graph: dict[str, Any]
 ) -> None:
@@ -176,6 +177,7 @@ def test_by_keyboard_alone(service: Service, browser: Browser, job: dict[str, An
         visit.assert_accessible()
 
 
+@pytest.mark.slow
 def test_the_picture_can_be_taken_along(
     service: Service, browser: Browser, job: dict[str, Any], graph: dict[str, Any], tmp_path: Path
 ) -> None:

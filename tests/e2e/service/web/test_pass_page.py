@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, expect
 from examples.single import Conv, conv_model
 from tests.conftest import Service
 from tests.helpers.chromium import visiting
+from tests.helpers.marking import rest_all
 
 HOSTILE = '<img src="/x" onerror="throw 1">&amp;'
 _DEF = re.compile(r"^    def (\w+)\(", re.MULTILINE)
@@ -98,6 +99,7 @@ def test_a_program_has_no_passes(service: Service) -> None:
         assert wrong.status_code == 404
 
 
+@pytest.mark.slow
 def test_from_a_pragma_to_its_call_to_its_instructions(service: Service, browser: Browser, job: dict[str, Any]) -> None:
     with visiting(browser, service.url) as visit:
         page = visit.page
@@ -124,7 +126,7 @@ def test_from_a_pragma_to_its_call_to_its_instructions(service: Service, browser
         expect(page.locator(f"#site-{site}-after")).to_be_in_viewport()
 
 
-@pytest.mark.parametrize("view", ["inline", "side"])
+@pytest.mark.parametrize("view", rest_all(["side", "inline"]))
 def test_without_script_at_phone_width_it_says_the_same(
     service: Service, browser: Browser, job: dict[str, Any], view: str
 ) -> None:

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from examples.single import Conv, conv_model
 from tests.helpers.chromium import Visit, visiting
+from tests.helpers.marking import rest_all
 from tests.reference.timeline import painted
 
 WIDE = {"width": 1200, "height": 900}
@@ -90,7 +91,7 @@ def click(page: Page, cycle: float, y: float, **options: Any) -> None:
     page.locator("canvas").click(position={"x": place(page, cycle), "y": y}, **options)
 
 
-@pytest.mark.parametrize(("scheme", "scale"), [("light", 1), ("dark", 2)])
+@pytest.mark.parametrize(("scheme", "scale"), rest_all([("light", 1), ("dark", 2)]))
 def test_every_pixel_of_a_lane_has_the_colour_of_what_its_unit_does(
     browser: Browser, service: Any, job: dict, api: Callable[[str], Any], records: list[dict], scheme: str, scale: int
 ) -> None:
@@ -218,6 +219,7 @@ def test_wheel_drag_and_keys_move_the_view(visit: Visit, job: dict, api: Callabl
         assert window_of(page) == pytest.approx(expected(before), abs=2), key
 
 
+@pytest.mark.slow
 def test_two_markers_measure(visit: Visit, job: dict) -> None:
     page = visit.page
     opened(page, job, begin=500, end=900)
@@ -277,6 +279,7 @@ def test_by_keyboard_alone(visit: Visit, job: dict, records: list[dict]) -> None
     expect(page.get_by_role("searchbox")).to_be_focused()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "viewport"), [("light", {"width": 360, "height": 740}), ("dark", WIDE)], ids=["phone", "dark"]
 )
@@ -301,6 +304,7 @@ def test_the_policy_is_strict_and_the_table_needs_no_script(
             expect(visit.page.get_by_role("table").first).to_contain_text(f"{track['cycles']['busy']:,}")
 
 
+@pytest.mark.slow
 def test_two_fingers_zoom(browser: Browser, service: Any, job: dict) -> None:
     with visiting(browser, service.url, viewport={"width": 390, "height": 800}, has_touch=True) as visit:
         page = visit.page
@@ -319,6 +323,7 @@ def test_two_fingers_zoom(browser: Browser, service: Any, job: dict) -> None:
         assert page.locator("canvas").get_attribute("data-selected") == ""
 
 
+@pytest.mark.slow
 def test_a_share_link_opens_the_picture_too(visit: Visit, job: dict) -> None:
     asked: list[str] = []
     visit.page.on("request", lambda request: asked.append(request.url))
@@ -334,6 +339,7 @@ def test_a_jobs_page_leads_to_its_timeline(visit: Visit, job: dict) -> None:
     visit.page.wait_for_selector('canvas[data-detail="fine"]')
 
 
+@pytest.mark.slow
 def test_a_window_that_is_refused_for_now_is_asked_for_again(visit: Visit, job: dict) -> None:
     answers = iter([429])
 
@@ -352,6 +358,7 @@ def test_a_window_that_is_refused_for_now_is_asked_for_again(visit: Visit, job: 
     visit.faults = [fault for fault in visit.faults if "429" not in fault]
 
 
+@pytest.mark.slow
 def test_a_job_that_is_gone_meanwhile_is_not_asked_for_again(visit: Visit, job: dict) -> None:
     asked = []
 

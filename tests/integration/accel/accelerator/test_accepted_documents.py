@@ -12,6 +12,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import InvalidAccelerator
 from examples.single import Dense, dense_model
+from tests.helpers.marking import rest_slow
 from tests.unit.accel.accelerator.refused.bases import BASES
 from tests.unit.accel.accelerator.refused.borders import BORDERS
 from tests.unit.accel.accelerator.refused.case import Case, mistaken
@@ -28,7 +29,7 @@ def test_what_is_just_enough_is_taken(name: str) -> None:
     parse_accelerator(mistaken(Case(name, base, path, value, "", ""), BASES[base]))
 
 
-@pytest.mark.parametrize("name", ["tokens", "parts", "shared"])
+@pytest.mark.parametrize("name", rest_slow(["tokens", "parts", "shared"], keep=2))
 def test_the_documents_that_are_no_presets_compile_and_compute(name: str, tmp_path: Path) -> None:
     model = dense_model(Dense(5, 24, 12)).SerializeToString()
     report = run_model(model, parse_accelerator(BASES[name]), Options(trace=False), tmp_path)

@@ -76,9 +76,7 @@ def called(function: tirx.PrimFunc) -> set[str]:
     return {instruction_calls.parse(call)[0] for call in calls}
 
 
-@pytest.mark.parametrize(
-    ("name", "preset"), [*rotated(list(MODELS)[:-1], DIFFERENT), *(("network", preset) for preset in DIFFERENT)]
-)
+@pytest.mark.parametrize(("name", "preset"), [*rotated(list(MODELS)[:-1], DIFFERENT), *rotated(["network"], DIFFERENT)])
 def test_the_instructions_are_those_that_the_compiler_injects(name: str, preset: str) -> None:
     accelerator = load_accelerator(preset)
     plan = planned(MODELS[name], accelerator)
@@ -99,7 +97,7 @@ def test_the_instructions_are_those_that_the_compiler_injects(name: str, preset:
     [
         ("strided", "vta"),
         ("strided", "mvin-mvout"),
-        ("network", "vta"),
+        pytest.param("network", "vta", marks=pytest.mark.all),
         pytest.param("network", "mvin-mvout", marks=pytest.mark.slow),
     ],
 )
@@ -142,7 +140,7 @@ def test_what_is_folded_away_is_nowhere() -> None:
 _SLOW = pytest.mark.slow
 # of each kind of network one, so that all kinds of launches are in it; those of 224 x 224 take a minute and more
 NETWORKS_TIMED = {
-    "resnet8": (),
+    "resnet8": pytest.mark.all,
     "attention": _SLOW,
     "keyword_spotting": _SLOW,
     "autoencoder": _SLOW,

@@ -18,7 +18,7 @@ from accel.frontend.onnx_model.model_limits import LIMITS
 from accel.frontend.read.load_model import load_model
 from accel.frontend.read.model_inspection import inspect_model, inspect_upload
 from accel.verify.output_comparison import sqnr_db
-from tests.helpers.marking import rest_slow
+from tests.helpers.marking import others_all, rest_slow
 from tests.helpers.models import exported_files
 from tests.helpers.models.exported_files import DOMAIN, FILES, REFUSED, function, graph, info, model, node, untyped
 
@@ -26,7 +26,21 @@ VTA = load_accelerator("vta-pynq")
 UNKNOWN = ("bfloat16", "bfloat16 inside")  # onnxruntime has no kernels for it
 
 
-@pytest.mark.parametrize("name", FILES)
+# of loops, branches, types, names and empty tensors one each
+KEPT = (
+    "a loop",
+    "a branch",
+    "functions",
+    "an empty list",
+    "an index",
+    "unread outputs",
+    "a scalar",
+    "bfloat16",
+    "float64",
+)
+
+
+@pytest.mark.parametrize("name", others_all(FILES, KEPT))
 def test_a_file_runs_as_it_is_planned_and_is_measured_against_itself(name: str, tmp_path: Path) -> None:
     made = FILES[name]()
     data = made.SerializeToString()
@@ -52,7 +66,9 @@ def test_a_file_runs_as_it_is_planned_and_is_measured_against_itself(name: str, 
             assert told.sqnr_db > 12, key
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "a loop without end")) for name in REFUSED]
+)
 def test_what_is_refused_names_the_node_and_what_would_help(name: str, tmp_path: Path) -> None:
     make, field, told = REFUSED[name]
     data = make().SerializeToString()
@@ -165,6 +181,7 @@ def test_nothing_is_written_to_the_standard_error(name: str, tmp_path: Path) -> 
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_refused_import_writes_its_reason_alone(tmp_path: Path) -> None:
     """TVM warned of the blocks that such an import leaves open."""
     path = tmp_path / "model.onnx"

@@ -18,7 +18,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.util.content_cache import FolderCache
 from examples.networks import build
-from tests.helpers.marking import rest_slow
+from tests.helpers.marking import rest_all, rest_slow
 from tests.integration.accel.lowering.partition.test_residual import block
 
 MODEL = block((1, 32, 10, 10), 3).SerializeToString()
@@ -106,7 +106,9 @@ def test_what_is_kept_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert _FOUND in caplog.text
 
 
-@pytest.mark.parametrize("options", [Options(seed=1), Options(host_nodes=("add",)), Options(verify_seconds=0)])
+@pytest.mark.parametrize(
+    "options", rest_all([Options(seed=1), Options(host_nodes=("add",)), Options(verify_seconds=0)])
+)
 def test_other_options_are_another_program(options: Options, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     artifacts(MODEL, VTA, tmp_path / "first", tmp_path / "cache")

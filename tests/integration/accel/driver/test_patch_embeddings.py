@@ -13,6 +13,7 @@ from accel.driver.run_options import Options
 from accel.host.host_graph_reader import read_host_graph
 from accel.program.program_model import HostStep
 from accel.program_files.program_container import load_program
+from tests.helpers.marking import rest_all
 from tests.helpers.models.exported_files import constant, info, model, node, weights
 
 VTA = load_accelerator("vta-pynq")
@@ -40,7 +41,7 @@ def product(patch: int, side: int) -> bytes:
     return made.SerializeToString()
 
 
-@pytest.mark.parametrize(("patch", "side"), [(4, 8), (16, 4), (32, 3)])
+@pytest.mark.parametrize(("patch", "side"), rest_all([(16, 4), (4, 8), (32, 3)]))
 def test_an_embedding_is_as_quick_as_its_product_and_one_rearrangement(patch: int, side: int, tmp_path: Path) -> None:
     data = embedding(patch, side).SerializeToString()
     plan = plan_model(data, VTA)

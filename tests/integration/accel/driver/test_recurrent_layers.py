@@ -9,6 +9,7 @@ import pytest
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
+from tests.helpers.marking import rest_all
 from tests.helpers.models.recurrent import recurrent_model
 
 SIZES = {"batch": 1, "inputs": 16, "hidden": 16}
@@ -20,7 +21,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("case", "preset"), [("lstm", "vta"), ("gru", "gemmini"), ("rnn", "vta-8")])
+@pytest.mark.parametrize(("case", "preset"), rest_all([("rnn", "vta-8"), ("lstm", "vta"), ("gru", "gemmini")], keep=2))
 def test_it_verifies_with_its_products_on_the_accelerator(case: str, preset: str, tmp_path: Path) -> None:
     op, options = CASES[case]
     model = recurrent_model(op, **options)

@@ -38,6 +38,7 @@ def _words(schedule: Schedule, out: Path, monkeypatch: pytest.MonkeyPatch) -> tu
     return (out / "instructions.bin").read_bytes(), len(timed)
 
 
+@pytest.mark.slow
 def test_quick_times_nothing_and_timed_takes_what_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick, none = _words("quick", tmp_path / "quick", monkeypatch)
     timed, tried = _words("timed", tmp_path / "timed", monkeypatch)

@@ -92,11 +92,13 @@ def test_a_network_comes_back(preset: str) -> None:
 
 @pytest.mark.parametrize(
     ("activations", "weights", "options"),
-    [
-        (QuantType.QUInt8, QuantType.QInt8, {}),
-        (QuantType.QInt8, QuantType.QInt8, {"per_channel": True, "symmetric": True}),
-        (QuantType.QUInt8, QuantType.QUInt8, {}),
-    ],
+    rest_all(
+        [
+            (QuantType.QInt8, QuantType.QInt8, {"per_channel": True, "symmetric": True}),
+            (QuantType.QUInt8, QuantType.QInt8, {}),
+            (QuantType.QUInt8, QuantType.QUInt8, {}),
+        ]
+    ),
 )
 def test_a_network_of_another_quantiser_comes_back(
     activations: QuantType, weights: QuantType, options: dict[str, bool], tmp_path: Path

@@ -152,6 +152,7 @@ def time_one(cache_home):
     return run.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing_and_a_broken_file_is_compiled_anew(tmp_path):
     assert time_one(tmp_path) == "[25, true]"
     assert time_one(tmp_path) == "[25, false]"

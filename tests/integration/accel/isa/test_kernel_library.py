@@ -17,6 +17,7 @@ from accel.isa.explicit.document_function import source_of
 from accel.isa.family_registry import family_of
 from accel.isa.kernel_library import find_kernel, kernel_key, load_kernel
 from accel.util.arrays import aligned_zeros
+from tests.helpers.marking import rest_all
 
 ROOT = Path(__file__).parents[4]
 LOAD = """
@@ -152,7 +153,7 @@ def test_the_key_changes_with_the_processor_and_with_the_sources(monkeypatch: py
     assert len(set(keys)) == 3
 
 
-@pytest.mark.parametrize("name", ["vector", "mvin-mvout"])
+@pytest.mark.parametrize("name", rest_all(["mvin-mvout", "vector"]))
 def test_linked_code_gives_the_bits_of_code_that_tvm_runs_itself(
     name: str, fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -239,7 +239,7 @@ def test_the_note_of_who_died_while_it_erased_an_upload_goes(place: Place, monke
 ACTS = ["submit", "erase", "send", "erase job"]
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(ACTS), min_size=2, max_size=4),
     st.lists(st.integers(0, 3), max_size=120),
@@ -284,7 +284,7 @@ def test_no_order_leaves_a_job_without_what_it_needs(
         assert document
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(["pin", "expire", "expire", "erase"]), min_size=2, max_size=4), st.lists(st.integers(0, 3))
 )

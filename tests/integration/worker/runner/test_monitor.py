@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from accel.util.content_cache import CacheStore, FolderCache
+from tests.helpers.marking import rest_all
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ProgramJobInputs
 from worker.process.children import start_child
@@ -242,7 +243,7 @@ class Hanging:
 
 
 @pytest.mark.parametrize(
-    "message", [CacheGet(key=KEY), CachePut(key=KEY), StageMessage(stage=Stage(name="a", step=1, total=1))]
+    "message", rest_all([CacheGet(key=KEY), CachePut(key=KEY), StageMessage(stage=Stage(name="a", step=1, total=1))])
 )
 def test_a_store_that_hangs_keeps_nobody_from_looking_at_the_clock(
     tmp_path: Path, message: CacheGet | CachePut | StageMessage

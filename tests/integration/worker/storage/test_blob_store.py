@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.marking import rest_slow
 from worker.storage.object_store import Store, StoreUnavailableError
 
 
@@ -25,6 +26,7 @@ def test_create_never_overwrites(any_store: Store) -> None:
     assert any_store.read("k") == b"first"
 
 
+@pytest.mark.parametrize("any_store", rest_slow(["folder", "bucket"]), indirect=True)
 def test_one_of_many_creates(any_store: Store) -> None:
     """Each by itself, all at once, with the same bytes: one is told that it was the one."""
     for turn in range(20):
@@ -117,6 +119,7 @@ def test_a_folder_that_cannot_be_read_is_a_store_that_is_away(store: Store, tmp_
             ask("jobs/a")
 
 
+@pytest.mark.parametrize("any_store", rest_slow(["folder", "bucket"]), indirect=True)
 def test_streams_whole_files_and_ranges(any_store: Store, tmp_path: Path) -> None:
     data = bytes(range(256)) * 80_000
     (tmp_path / "big").write_bytes(data)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document_text import MAX_BYTES, MAX_DEPTH, MAX_VALUES, read_text, read_yaml
@@ -32,6 +32,7 @@ def typed(value: Any) -> Any:
     return [typed(inner) for inner in value] if isinstance(value, list) else (type(value), value)
 
 
+@settings(max_examples=40)
 @given(value=st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4))
 def test_both_forms_give_what_was_written(value: Any) -> None:
     assert typed(read_text(json.dumps(value).encode())) == typed(value)

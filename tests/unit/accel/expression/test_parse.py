@@ -127,7 +127,7 @@ def test_fifty_levels_are_accepted_and_printed() -> None:
         parse_statement("C[i] = a" + " + a" * 50)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(ELEMENT_TYPES).flatmap(lambda dtype: expressions(dtype, "pqrstv", 4)), st.booleans())
 def test_what_is_printed_parses_to_the_same(value: object, accumulate: bool) -> None:
     statement = Statement(Access("target", ("i", 0)), accumulate, value)

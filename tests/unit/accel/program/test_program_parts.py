@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
@@ -90,6 +90,7 @@ def test_undefined_instructions_are_left_to_the_simulator() -> None:
     assert launches(data=data) == [("launch0", 0, 2), ("launch1", 2, 1)]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(["finish", "load_inp", "gemm", "alu", "store_out"]), min_size=1, max_size=12))
 def test_launches_cover_the_stream(names: list[str]) -> None:
     found = launches(*names)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.contraction import contraction
@@ -18,6 +18,7 @@ from accel.region.epilogue import (
 GEMMS = {name: contraction(load_accelerator(name)) for name in ("vta", "vta-8", "vta-32", "vector")}
 
 
+@settings(max_examples=30)
 @given(st.data())
 @pytest.mark.parametrize("name", GEMMS)
 def test_the_product_is_the_bias(name: str, data: st.DataObject) -> None:

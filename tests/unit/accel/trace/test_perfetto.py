@@ -39,7 +39,7 @@ def instructions(document: dict[str, Any]) -> Iterator[tuple[str, Event]]:
     return ((UNIT_TRACKS[event["tid"]], event) for event in of(document, "instruction"))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 80))
 def test_in_full_every_instruction_is_a_slice(seed: int, count: int) -> None:
     held = random_trace(seed, count)
@@ -57,7 +57,7 @@ def test_in_full_every_instruction_is_a_slice(seed: int, count: int) -> None:
         assert event["args"].get("origin") == record["origin"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 80))
 def test_in_full_every_wait_is_a_slice(seed: int, count: int) -> None:
     held = random_trace(seed, count)
@@ -76,7 +76,7 @@ def test_in_full_every_wait_is_a_slice(seed: int, count: int) -> None:
             assert event["ts"] + event["dur"] in starts | {e["ts"] for e in following}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 80), st.integers(0, 3))
 def test_an_arrow_leads_from_a_push_to_the_pop_that_takes_its_token(seed: int, count: int, initial: int) -> None:
     held = random_trace(seed, count, initial=initial)
@@ -173,13 +173,13 @@ def _sum(pairs: Iterator[tuple[str, int]]) -> dict[str, int]:
     return total
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 400), st.integers(100, 400))
 def test_merging_conserves_what_each_unit_did(seed: int, count: int, events: int) -> None:
     conserved(random_trace(seed, count), TraceWindow(events))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 400), st.integers(100, 400), st.data())
 def test_a_window_shows_what_runs_within_it(seed: int, count: int, events: int, data: st.DataObject) -> None:
     held = random_trace(seed, count)
@@ -202,7 +202,7 @@ def test_many_stretches_are_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [document(held, window) for window in windows] == whole
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 200), st.sampled_from([100, ALL]))
 def test_instructions_that_outlast_their_launch_do_not_overlap_the_next_ones(
     seed: int, count: int, events: int

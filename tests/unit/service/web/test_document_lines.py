@@ -11,6 +11,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names, preset_yaml
 from service.web.figures.document_lines import Choice, SourceLine, source_lines
+from tests.helpers.marking import rotated
 
 HOSTILE = {
     "instructions:\n- name": ["\n- name: gemm\ninstructions:", "]", "},", "\u2028\r\n", '"instructions": ['],
@@ -37,8 +38,7 @@ def hostile(name: str) -> Accelerator:
     return parse_accelerator({**document, "source": HOSTILE, "title": 'x"]}, - name: <b>&'})
 
 
-@pytest.mark.parametrize("name", ["vta", "gemmini", "vector", "output-stationary"])
-@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize(("name", "form"), rotated(["vta", "gemmini", "vector", "output-stationary"], ["json", "yaml"]))
 def test_the_lines_of_a_part_say_that_part_and_no_more(name: str, form: str) -> None:
     accelerator = hostile(name)
     for kind, items in (("instruction", accelerator.instructions), ("memory", accelerator.memories)):

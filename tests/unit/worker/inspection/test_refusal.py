@@ -34,7 +34,7 @@ def places(node: Any) -> list[tuple[Any, Any]]:
     return [(node, key) for key in keys] + [place for key in keys for place in places(node[key])]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0), VALUES, st.booleans())
 def test_any_change_is_explained_at_a_place_that_leads_into_the_document(at: int, value: Any, drop: bool) -> None:
     document = json.loads(json.dumps(DOCUMENT))
@@ -151,7 +151,7 @@ def test_a_thousand_errors_are_bounded() -> None:
     assert len(problem.model_dump_json()) < MAX_BYTES  # what a process of an inspection may answer
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(["mvin-mvout", "vta"]), st.integers(0), st.integers(0, 40), st.text(max_size=12), st.booleans())
 def test_any_text_is_explained(name: str, at: int, length: int, text: str, as_json: bool) -> None:
     """Text that other readers take otherwise: marks, blanks and ends of lines beyond ASCII, halves of escapes."""

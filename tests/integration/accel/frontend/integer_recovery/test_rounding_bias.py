@@ -200,13 +200,13 @@ def layers() -> Operators:
     return made
 
 
-@pytest.mark.parametrize("made", [sums, layers])
+@pytest.mark.parametrize("made", rest_slow([sums, layers]))
 @pytest.mark.parametrize("preset", rest_slow(["vta", *(name for name in preset_names() if name != "vta")]))
 def test_no_operator_is_off_on_average(preset: str, made: Callable[[], Operators], tmp_path: Path) -> None:
     assert made().biased(load_accelerator(preset), tmp_path) == ({}, "")
 
 
-@pytest.mark.parametrize("seed", rest_all(range(24), keep=2))
+@pytest.mark.parametrize("seed", rest_all([pytest.param(0, marks=pytest.mark.slow), *range(1, 24)]))
 def test_random_machines_round_without_bias_or_say_so(seed: int, tmp_path: Path) -> None:
     try:
         accelerator = parse_accelerator(random_machine(seed))

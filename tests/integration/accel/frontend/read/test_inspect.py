@@ -258,7 +258,7 @@ def test_a_name_that_is_not_text_is_refused() -> None:
         inspect_model(matmul().SerializeToString().replace(b"MatMul", b"Mat\xfful"))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_a_damaged_file_never_escapes_as_another_error(data: st.DataObject) -> None:
     whole = bytearray(quantize_model(matmul()).SerializeToString())
@@ -297,6 +297,7 @@ def test_five_megabytes_and_two_thousand_nodes_take_less_than_a_second() -> None
     assert time.process_time() - began < 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process that has been replaced is Linux's to tell")
 def test_a_large_model_takes_less_than_four_times_its_size(tmp_path: Path) -> None:
     """Of memory, the file itself included."""

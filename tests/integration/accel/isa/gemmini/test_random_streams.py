@@ -21,7 +21,7 @@ def parameters_of(dim):
 
 
 @pytest.mark.parametrize("dim", [4, 8, 16, 32])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_random_streams_do_what_the_reference_does(dim, seed):
     parameters = parameters_of(dim)
@@ -75,7 +75,7 @@ LOCAL = st.builds(
 OPERAND = st.one_of(SIXTY_FOUR, SMALL, LOCAL, st.integers(0, 70000))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(words=st.lists(st.tuples(FUNCTS, OPERAND, OPERAND), min_size=1, max_size=14))
 def test_any_words_run_or_are_refused_by_name(words):
     stream = np.array(words, np.uint64)

@@ -113,7 +113,7 @@ def compare(shape: str, dot: DotProduct | None, seed: int) -> None:
     assert np.array_equal(machine.accumulators(), reference.memories["acc"])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_blocks_of_rows_are_summed_as_step_by_step(seed: int) -> None:
     compare("b16", None, seed)

@@ -82,7 +82,7 @@ def run(case: Case, dram: np.ndarray, instructions: list[tuple[str, dict[str, in
     return case.machine.accumulators()[DST]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), immediate=st.integers(-33, 33) | st.integers(-(1 << 15), (1 << 15) - 1))
 def test_computing_instructions_do_what_their_expressions_say(case: Case, seed: int, immediate: int) -> None:
     accelerator = case.accelerator
@@ -106,7 +106,7 @@ def test_computing_instructions_do_what_their_expressions_say(case: Case, seed: 
         assert np.array_equal(run(case, dram, [*loads(), (name, fields)]), wanted), meaning.operation.name
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_copies_do_what_their_expressions_say(case: Case, seed: int) -> None:
     accelerator = case.accelerator

@@ -39,7 +39,7 @@ def machine_of(shape: tuple[int, int]) -> VtaMachine:
     return VtaMachine(SHAPES[shape])
 
 
-@pytest.mark.parametrize("name", rest_all(["b16", "b8", "b4x16", "b1", "b32", "b2", "b4"], keep=4))
+@pytest.mark.parametrize("name", rest_all(["b16", "b1", "b8", "b4x16", "b32", "b2", "b4"]))
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), length=st.integers(1, 40))
 def test_random_programs_do_what_numpy_does(name, seed, length):
@@ -71,6 +71,7 @@ def test_golden_runs_leave_the_same_dram_byte_for_byte():
         assert np.array_equal(dram.reshape(-1, page), expected), entry["name"]
 
 
+@pytest.mark.slow
 def test_plain_arithmetic_gives_the_bits_of_the_dot_product_instructions():
     accelerator = SHAPES[0, 4]
     with_instruction, without = VtaMachine(accelerator), VtaMachine(accelerator, dot=DotProduct(16, None))

@@ -11,6 +11,7 @@ from accel.lowering.pipeline import lower_region, region_words
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import Region
 from accel.region.shapes import Convolution, PackedActivation
+from tests.helpers.marking import rotated
 
 NONE, SAME = (0, 0, 0, 0), (1, 1, 1, 1)
 BIAS = Epilogue((("add_tensor", 0), ("shift_right", 8), ("max", 0), ("min", 127)))
@@ -33,8 +34,7 @@ def cycles(target: Target, layer: Convolution, epilogue: Epilogue, option: Price
     return family_of(target.accelerator).time(decode(target.accelerator, words), {}).cycles
 
 
-@pytest.mark.parametrize("preset", ["vta", "vta-32", "vta-ultra96"])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(("name", "preset"), rotated(LAYERS, ["vta", "vta-32", "vta-ultra96"]))
 def test_the_price_is_near_the_clock_and_the_cheapest_near_the_fastest(name: str, preset: str) -> None:
     target, layer = Target(load_accelerator(preset)), LAYERS[name]
     price = family_of(target.accelerator).tiling_cost

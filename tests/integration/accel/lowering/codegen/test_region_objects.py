@@ -94,7 +94,7 @@ def test_a_region_lowered_alone_is_what_the_stages_make(preset: str) -> None:
     assert alone.same(Compiled(conv_model(LAYER), accelerator, cache))
 
 
-@pytest.mark.parametrize("preset", rest_all(["vta", "gemmini", "output-stationary", "mvin-mvout"], keep=2))
+@pytest.mark.parametrize("preset", rest_all(["gemmini", "vta", "output-stationary", "mvin-mvout"]))
 def test_what_is_found_is_what_the_stages_make(preset: str) -> None:
     accelerator, cache = load_accelerator(preset), MemoryCache()
     model = quantised_resnet8(accelerator)

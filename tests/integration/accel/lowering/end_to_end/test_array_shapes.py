@@ -63,6 +63,7 @@ def test_a_unit_that_does_not_divide_a_tile_is_named(rows: int, unit: Sequence[i
     assert all(reason.endswith(works) for reason in on_host(plan).values())
 
 
+@pytest.mark.slow
 def test_of_two_units_the_one_that_fits_is_used() -> None:
     document = array(1, 8, 8, unit=(2,))
     document["instructions"].append(

@@ -70,7 +70,7 @@ def works(draw: st.DrawFn) -> Work:
     )
 
 
-@settings(max_examples=7, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(work=works(), name=st.sampled_from(sorted(ACCELERATORS)))
 def test_elementwise_operators(work: Work, name: str) -> None:
     check(work, ACCELERATORS[name])

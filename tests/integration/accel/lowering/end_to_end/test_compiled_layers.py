@@ -15,7 +15,7 @@ from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model
-from tests.helpers.marking import rest_slow, rotated
+from tests.helpers.marking import rest_all, rest_slow, rotated
 from tests.helpers.models.build_models import build
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.reference import dyadic
@@ -91,14 +91,14 @@ def fits(layer: Conv) -> bool:
     )
 
 
-@pytest.mark.parametrize("preset", ["vta", "vta-small"])
+@pytest.mark.parametrize("preset", rest_all(["vta", "vta-small"]))
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=convolutions().filter(fits), seed=st.integers(0, 99))
 def test_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
 
 
-@pytest.mark.parametrize("preset", ["vta", "vta-small"])
+@pytest.mark.parametrize("preset", rest_all(["vta-small", "vta"]))
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=grouped().filter(fits), seed=st.integers(0, 99))
 def test_grouped_convolutions(preset: str, layer: Conv, seed: int) -> None:
@@ -168,7 +168,9 @@ def test_corners(corner: str, preset: str) -> None:
         pytest.param(
             {"LOG_ACC_BUFF_SIZE": 7, "LOG_UOP_BUFF_SIZE": 5}, id="one accumulator and its bias", marks=pytest.mark.slow
         ),
-        pytest.param({"LOG_BATCH": 2, "LOG_BLOCK": 3, "LOG_ACC_BUFF_SIZE": 15}, id="four rows a tile"),
+        pytest.param(
+            {"LOG_BATCH": 2, "LOG_BLOCK": 3, "LOG_ACC_BUFF_SIZE": 15}, id="four rows a tile", marks=pytest.mark.all
+        ),
         pytest.param({"LOG_BLOCK": 7}, id="weights of 16 KiB an element", marks=pytest.mark.slow),
     ],
 )

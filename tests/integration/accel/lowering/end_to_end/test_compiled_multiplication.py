@@ -8,7 +8,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Operation
 from accel.catalog.load_accelerator import load_accelerator
 from accel.simulate.engine import simulate
-from tests.helpers.marking import rest_slow
+from tests.helpers.marking import rest_all, rest_slow
 from tests.helpers.models.build_models import build, imported
 from tests.helpers.models.onnxruntime_layers import Kind, check_within_a_step, conv, dense
 from tests.integration.accel.lowering.end_to_end.test_compiled_epilogues import region
@@ -99,7 +99,7 @@ def test_without_a_tensor_operand_channels_of_their_own_scale_are_the_hosts() ->
     check(model, accelerator)
 
 
-@pytest.mark.parametrize("preset", ["vta-chisel", "vector", "mvin-mvout"])
+@pytest.mark.parametrize("preset", rest_all(["vta-chisel", "mvin-mvout", "vector"], keep=2))
 def test_without_a_multiplication_the_host_requantises(preset: str) -> None:
     accelerator, model = load_accelerator(preset), conv(PER_CHANNEL, 16, 16)
     assert region(model, accelerator).epilogue.steps in ((), *(((name, 0),) for name in BIAS))

@@ -91,10 +91,10 @@ def test_many_poolings(pool: Pool, name: str) -> None:
         pytest.param(
             Pool(20, 13, 13, (13, 13), (1, 1), (6, 6, 6, 6), relu=True), id="as in a pyramid", marks=pytest.mark.slow
         ),
-        pytest.param(Pool(20, 9, 7, (9, 7), (1, 1)), id="global"),
+        pytest.param(Pool(20, 9, 7, (9, 7), (1, 1)), id="global", marks=pytest.mark.all),
         pytest.param(Pool(17, 5, 5, (1, 1), (2, 2)), id="of one element"),
         pytest.param(Pool(17, 4, 1, (2, 2), (1, 1), (0, 1, 0, 1), (1, 2), relu=True), id="a window of padding"),
-        pytest.param(Pool(3, 1, 1, (3, 3), (1, 1), (1, 1, 1, 1), relu=True), id="one pixel"),
+        pytest.param(Pool(3, 1, 1, (3, 3), (1, 1), (1, 1, 1, 1), relu=True), id="one pixel", marks=pytest.mark.all),
     ],
 )
 def test_corners(pool: Pool) -> None:

@@ -47,7 +47,7 @@ def run(make: Callable[..., relax.Expr], *arrays: np.ndarray) -> np.ndarray:
     return run_relax(builder.get(), *arrays)[0]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     shape=st.tuples(*[st.integers(1, size) for size in (3, 20, 5, 4)]),
     size=SIZES,
@@ -73,7 +73,7 @@ def test_images(shape: tuple[int, int, int, int], size: tuple[int, int], order: 
     np.testing.assert_array_equal(result, expected)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(shape=st.tuples(st.integers(1, 9), st.integers(1, 40)), size=SIZES, turned=st.booleans())
 def test_matrices_there_and_back(shape: tuple[int, int], size: tuple[int, int], turned: bool) -> None:
     data = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)

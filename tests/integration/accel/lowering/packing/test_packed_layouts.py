@@ -63,7 +63,7 @@ def allocated(model: onnx.ModelProto, accelerator: Accelerator = VTA) -> ir.IRMo
 FORKS = [branches.fire_modules, branches.inception, branches.dense_block, branches.preactivated]
 
 
-@pytest.mark.parametrize("network", FORKS)
+@pytest.mark.parametrize("network", others_all(FORKS, [branches.inception, branches.preactivated]))
 def test_what_forks_and_joins_stays_packed(network: Callable[[], onnx.ModelProto]) -> None:
     assert transposes_between(allocated(network())) == 0
 

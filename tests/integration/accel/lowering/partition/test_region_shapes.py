@@ -47,7 +47,7 @@ def test_nothing_to_gain(layer: Conv) -> None:
     pads=st.tuples(*[st.integers(0, 2)] * 4),
     batch=st.integers(1, 2),
 )
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.parametrize("preset", rest_slow(["vta", "vta-small"]))
 def test_results(
     preset: str,

@@ -50,7 +50,7 @@ def sums(magnitude: int, ratio: float, around: tuple[int, ...]) -> list[int]:
     return [max(-magnitude, min(magnitude, acc)) for acc in (*near, -magnitude, magnitude, 0)]
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=100)
 @given(
     exponents=st.lists(st.floats(-24, 1.5), min_size=3, max_size=3),
     bits=st.lists(st.floats(3, 30.9), min_size=3, max_size=3),

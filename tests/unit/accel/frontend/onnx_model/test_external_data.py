@@ -22,6 +22,7 @@ from accel.frontend.read.load_model import load_externalized, load_model
 from accel.frontend.read.model_inspection import inspect_model
 from examples.ds_cnn import keyword_spotting
 from examples.resnet8 import resnet8
+from tests.helpers.marking import rotated
 
 
 def model_of(arrays: dict[str, np.ndarray]) -> onnx.ModelProto:
@@ -68,8 +69,7 @@ def test_onnxruntime_finds_them(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("make", [resnet8, keyword_spotting])
-@pytest.mark.parametrize("scales", ["power of two", "free"])
+@pytest.mark.parametrize(("make", "scales"), rotated([resnet8, keyword_spotting], ["power of two", "free"]))
 def test_a_loaded_model_is_quantised_as_the_whole_one(tmp_path: Path, make, scales) -> None:
     data = make().SerializeToString()
     loaded = load_externalized(data, tmp_path)

@@ -91,7 +91,7 @@ def compute_row(accelerator: Accelerator, name: str, g: Fields) -> dict[int, int
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_row_says_what_the_fields_say(document: str, seed: int) -> None:
     accelerator, random = DOCUMENTS[document], np.random.default_rng(seed)
