@@ -77,6 +77,15 @@ class Arrays:
         # the first decides of which type llvmlite takes it to be
         return self.builder.select(self.builder.not_(wrong), pointer, self.calls.dummy()) if is_element else pointer
 
+    def within(self, begin: Value, end: Value, extent: ir.Value, line: int) -> tuple[Value, Value]:
+        """Returns the limits of a slice of an array, nothing of it where they lie outside."""
+        compare = self.builder.icmp_unsigned
+        wrong = self.builder.or_(compare(">", end.scalar, extent), compare(">", begin.scalar, end.scalar))
+        self.calls.note_fault(self.builder, wrong, line)
+        zero = integer(0).scalar
+        low, high = (self.builder.select(wrong, zero, each.scalar) for each in (begin, end))
+        return Value("int64", (low,)), Value("int64", (high,))
+
     def loaded(self, view: Value) -> Value:
         """Returns the element that an array of rank 0 is; an array of a higher rank as it is."""
         assert isinstance(view.type, Array)

@@ -262,6 +262,8 @@ class Expressions(Arrays):
         pointer, extent = array.leaves
         begin = self.value(index.lower) if index.lower else integer(0)
         end = self.value(index.upper) if index.upper else Value("int64", (extent,))
+        if self.checked:
+            begin, end = self.within(begin, end, extent, index.lineno)
         place = self.builder.gep(pointer, [begin.scalar], source_etype=element_of(array.type.element).memory)
         return Value(array.type, (place, self.builder.sub(end.scalar, begin.scalar)))
 

@@ -196,6 +196,22 @@ def test_an_index_outside_is_found_and_touches_nothing() -> None:
     assert values.tolist() == [0, 1, 2, 4]
 
 
+@compiled
+def cut(values: Int64, begin: int, end: int) -> int:
+    """Fills a part of an array."""
+    values[begin:end] = 7
+    return len(values[begin:end])
+
+
+def test_a_slice_outside_is_found_and_touches_nothing() -> None:
+    values = np.arange(4)
+    assert cut.checked(values, 1, 3) == 2
+    for begin, end in ((0, 5), (3, 2), (-1, 2)):
+        with pytest.raises(IndexError):
+            cut.checked(values, begin, end)
+    assert values.tolist() == [0, 7, 7, 3]
+
+
 def with_a_comprehension(count: int) -> int:
     return sum([1 for _ in range(count)])
 
