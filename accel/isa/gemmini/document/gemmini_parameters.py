@@ -38,7 +38,7 @@ class Core(DocumentPart):
     ] = 0
 
 
-class Memory(DocumentPart):
+class MemoryHierarchy(DocumentPart):
     """An L2 cache of lines of 64 bytes, and behind it DRAM, or a last level of caches and then DRAM."""
 
     l2_bytes: Annotated[int, Field(strict=True, ge=1 * _KB, le=16 * _KB * _KB, description="size of the L2, bytes")] = (
@@ -144,7 +144,8 @@ class GemminiParameters(DocumentPart):
         Core | None, Field(description="the processor that sends the instructions; null: one a cycle, while they fit")
     ] = None
     memory: Annotated[
-        Memory | None, Field(description="memory behind the accelerator; null: every answer takes memory_latency")
+        MemoryHierarchy | None,
+        Field(description="memory behind the accelerator; null: every answer takes memory_latency"),
     ] = None
     scratchpad_read_delay: Annotated[
         int, Field(strict=True, ge=1, le=32, description="from a bank of the scratchpad to its reader, cycles")

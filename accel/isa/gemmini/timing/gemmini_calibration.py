@@ -13,7 +13,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.decode import Decoded
 from accel.isa.gemmini.document.gemmini_document import parameters_of
-from accel.isa.gemmini.document.gemmini_parameters import Core, GemminiParameters, Memory
+from accel.isa.gemmini.document.gemmini_parameters import Core, GemminiParameters, MemoryHierarchy
 
 DEFAULT = GemminiParameters()
 EIGHT = GemminiParameters(
@@ -30,7 +30,7 @@ FPGA_STREAMS = 4
 FPGA_WORST = 7.7  # percent: conv_dw_perf, too many; tiled_matmul_ws -0.3, tiled_matmul_ws_perf -7.0, conv_perf -6.0
 ROCKET = GemminiParameters(
     core=Core(issue_cycles=3, loop_cycles=100, start_cycles=500),
-    memory=Memory(
+    memory=MemoryHierarchy(
         l2_latency=24,
         l2_bus_bytes=10,
         l2_write_cycles=33,

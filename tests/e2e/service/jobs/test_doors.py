@@ -82,8 +82,8 @@ def sharing() -> onnx.ModelProto:
     for at in range(2):
         nodes += [
             node("DequantizeLinear", [f"q{at}", "s", "z"], [f"d{at}"], name=f"data{at}"),
-            node("DequantizeLinear", ["w", "ws", "w0"], [f"w{at}"], name=f"weight{at}"),
-            node("MatMul", [f"d{at}", f"w{at}"], [f"m{at}"], name=f"product{at}"),
+            node("DequantizeLinear", ["w", "ws", "w0"], [f"v{at}"], name=f"weight{at}"),
+            node("MatMul", [f"d{at}", f"v{at}"], [f"m{at}"], name=f"product{at}"),
             node("QuantizeLinear", [f"m{at}", "s", "z"], [f"q{at + 1}"], name=f"result{at}"),
         ]
     nodes.append(node("DequantizeLinear", ["q2", "s", "z"], ["y"], name="out"))

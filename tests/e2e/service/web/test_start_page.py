@@ -319,7 +319,7 @@ def test_a_busy_service_is_asked_again(service: Service, browser: Browser) -> No
 
 
 def test_examples_need_no_upload(service: Service) -> None:
-    listed = {one["id"]: one for one in service.client.get("/v1/models").json()["items"]}
+    listed = {one["id"]: one for one in service.client.get("/v1/models", params={"limit": 1000}).json()["items"]}
     for example in examples("models"):
         assert listed[example.id]["label"] == example.title
         plan = service.client.post("/v1/jobs?dry_run=true", json={"model": example.id, "accelerator": "vta"})

@@ -3,7 +3,7 @@
 import numpy as np
 
 from accel.isa.gemmini.document import rocc_encoding as rocc
-from accel.isa.gemmini.document.gemmini_parameters import Core, GemminiParameters, Memory
+from accel.isa.gemmini.document.gemmini_parameters import Core, GemminiParameters, MemoryHierarchy
 from accel.isa.gemmini.stream import kernel_layout as isa
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.timing.machine import places as at
@@ -79,11 +79,11 @@ def _set_core(m: Int64, core: Core | None, spacing: int) -> None:
     m[at.SPACING] = m[at.START_AT] + m[at.COMMAND_CYCLES : at.PARAMETERS].max()  # at most
 
 
-def _cache_places(memory: Memory) -> int:
+def _cache_places(memory: MemoryHierarchy) -> int:
     return at.MOST_MISSES + memory.sets * (memory.l2_ways * at.LINE_WIDTH + 1) + memory.llc_sets * memory.llc_ways
 
 
-def _set_memory(m: Int64, memory: Memory) -> None:
+def _set_memory(m: Int64, memory: MemoryHierarchy) -> None:
     m[at.L2_SETS], m[at.L2_WAYS] = memory.sets, memory.l2_ways
     m[at.L2_LATENCY], m[at.L2_MISSES] = memory.l2_latency, memory.misses_in_flight
     m[at.L2_BUS], m[at.L2_WRITE] = memory.l2_bus_bytes, memory.l2_write_cycles

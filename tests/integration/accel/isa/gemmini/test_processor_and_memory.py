@@ -6,7 +6,7 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
 from accel.isa.gemmini.document.gemmini_document import parameters_of
-from accel.isa.gemmini.document.gemmini_parameters import Core, GemminiParameters, Memory
+from accel.isa.gemmini.document.gemmini_parameters import Core, GemminiParameters, MemoryHierarchy
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.timing.stream_timing import cycles_of
 from accel.program_files.open_program import open_program
@@ -24,7 +24,7 @@ FIRESIM = FOLDER / "firesim_layers.json"
 
 
 def cycles(sent, core=None, before=None, **memory):
-    parameters = GemminiParameters(core=core, memory=Memory(**memory) if memory else None)
+    parameters = GemminiParameters(core=core, memory=MemoryHierarchy(**memory) if memory else None)
     return cycles_of(sent.words, parameters, LaunchContext.fresh(parameters), before)
 
 
