@@ -10,7 +10,6 @@ only reads it. It is given what is missing (:mod:`accel.simulate.prepare_simulat
 import ctypes
 import functools
 import hashlib
-import itertools
 import logging
 import platform
 import tempfile
@@ -20,14 +19,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
 import tvm
 from tvm.target import codegen
 from tvm_ffi import Function
 
 from accel.isa.compiled_kernels import imports_digest, private_folder
 from accel.isa.family import KernelSource
-from accel.isa.native.machine_code import linker
+from accel.isa.native.machine_code import linked
 from accel.util.content_cache import FolderCache, SealedCache
 
 _log = logging.getLogger(__name__)
@@ -52,7 +50,6 @@ def _environment() -> str:
     return " ".join([*versions, str(codegen.llvm_get_system_triple()), host_cpu(), platform.machine()])
 
 
-_numbers = itertools.count()
 _loaded: dict[KernelSource, NativeFunction] = {}
 """Kernels of this process, and of those that are forked from it; a kernel keeps no state."""
 
@@ -144,15 +141,12 @@ def _linked(code: bytes) -> NativeFunction:
     Raises:
         RuntimeError: it cannot be linked.
     """
-    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(_SYMBOL)
     called = [name for name in _BACKEND if f"__{name}".encode() in code]
-    for name in called:
-        library.export_symbol(f"__{name}")
-    linked = library.link(linker(), f"kernel {next(_numbers)}")
+    library = linked(code, _SYMBOL, *(f"__{name}" for name in called))
     runtime = ctypes.CDLL(None)  # TVM loads its runtime for all
     for name in called:
-        ctypes.c_void_p.from_address(linked[f"__{name}"]).value = ctypes.cast(
+        ctypes.c_void_p.from_address(library[f"__{name}"]).value = ctypes.cast(
             getattr(runtime, name), ctypes.c_void_p
         ).value
-    function: NativeFunction = Function.__from_extern_c__(linked[_SYMBOL], keep_alive_object=linked)
+    function: NativeFunction = Function.__from_extern_c__(library[_SYMBOL], keep_alive_object=library)
     return function

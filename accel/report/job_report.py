@@ -5,10 +5,16 @@ from collections.abc import Mapping, Sequence
 from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS, LeftBias
 from accel.frontend.read.model_info import ModelInfo
 from accel.program.program_model import Program
-from accel.report.alone_cycles import alone_cycles
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
 from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
-from accel.report.simulation_report import program_size, seconds_of, timing_model_of, unit_times, warnings_of
+from accel.report.simulation_report import (
+    alone_cycles,
+    program_size,
+    seconds_of,
+    timing_model_of,
+    unit_times,
+    warnings_of,
+)
 from accel.simulate.engine import Simulation
 
 _NAMED = 5  # nodes that a warning of rounding names

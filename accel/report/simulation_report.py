@@ -10,9 +10,10 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.calibration import timing_model
+from accel.isa.family import TimedAlone
+from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Erratum, ErratumKind, Hazards, Race, Stale, Unwritten
 from accel.program.program_model import HostStep, Launch, Program
-from accel.report.alone_cycles import alone_cycles
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
 from accel.report.program_limits import limits_of
 from accel.report.report_documents import (
@@ -297,3 +298,18 @@ def program_size(program: Program) -> ProgramSize:
         host_steps=sum(isinstance(step, HostStep) for step in program.steps),
         dram_bytes=program.dram_bytes,
     )
+
+
+def alone_cycles(program: Program, simulation: Simulation) -> int | None:
+    """Returns the cycles of all launches without processor and memory; None where the document has neither.
+
+    Raises:
+        SimulationError: a deadlock.
+    """
+    family = family_of(program.accelerator)
+    if not isinstance(family, TimedAlone) or not simulation.cycles:
+        return None
+    time = family.alone(program.accelerator)
+    if time is None:
+        return None
+    return sum(time(result.decoded, {}).cycles for result in simulation.launches)

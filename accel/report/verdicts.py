@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+EQUAL_DB = 200.0
+"""Ratio that a report has of outputs that are equal (``accel.verify.output_comparison``, which loads the compiler)."""
+
 
 def report_verdict(report: Mapping[str, Any]) -> str:
     """Returns whether the outputs of a model's job are right."""

@@ -6,11 +6,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from accel.report.verdicts import report_verdict, simulation_verdict
+from accel.report.verdicts import EQUAL_DB, report_verdict, simulation_verdict
 
 Report = Mapping[str, Any]
-
-_EQUAL_DB = 200.0  # what a report has of equal outputs
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -33,7 +31,7 @@ def print_report(report: Report, console: Console) -> None:
 
 def _accuracy_lines(report: Report) -> Iterator[str]:
     """How near each output that differs is to the model as uploaded, and where most is lost."""
-    different = [output for output in report.get("quantisation", ()) if output["sqnr_db"] < _EQUAL_DB]
+    different = [output for output in report.get("quantisation", ()) if output["sqnr_db"] < EQUAL_DB]
     for output in different:
         yield f"accuracy: {output['output']} is {output['sqnr_db']:.1f} dB from the model as uploaded (SQNR)"
     worst = report.get("most_lost")

@@ -36,9 +36,9 @@ from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_st
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
 from accel.isa.gemmini.timing.machine.machine import machine_signature, preparation_signature
+from accel.isa.gemmini.timing.machine.memory_hierarchy import warming_signature
 from accel.isa.gemmini.timing.recorded_runs import replay
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
-from accel.isa.gemmini.timing.warm_cache import warming_signature
 from accel.isa.variations import Scaled, scaled_variations, time_of, with_fields
 from accel.program.program_model import DramWindow
 from accel.util.arrays import Bytes, Words

@@ -23,10 +23,6 @@ from accel.util.content_cache import FolderCache, SealedCache
 _log = logging.getLogger(__name__)
 
 
-def _kernel_of(function: Any) -> Callable[..., Any] | None:
-    return function.function if isinstance(function, Compiled) else None
-
-
 def load_kernel(kernel: Compiled[..., Any], types: tuple[Type, ...], *, checked: bool) -> "Call":
     """Returns what calls a kernel with arguments of ``types``; it is compiled where it is not kept.
 
@@ -61,15 +57,14 @@ def _compile_once(
 
 
 def _compiled(function: Callable[..., Any], types: tuple[Type, ...], *, checked: bool) -> bytes:
-    made = translation.Translation(_kernel_of, checked=checked)
+    made = translation.Translation(checked=checked)
     made.add_entry(function, types)
     return machine_code.object_code(str(made.module))
 
 
 @functools.cache
 def _compiler() -> str:
-    sources = (translation.__file__, machine_code.__file__)
-    return " ".join([machine_code.host(), *(imports_digest(Path(each)) for each in sources)])
+    return f"{machine_code.host()} {imports_digest(Path(__file__))}"
 
 
 def _key(function: Callable[..., Any], types: tuple[Type, ...], *, checked: bool) -> str | None:

@@ -23,19 +23,18 @@ def _target() -> llvm.Target:
 @functools.cache
 def host() -> str:
     """Returns what machine code depends on besides the kernel: the compiler, the processor, what it has."""
-    features = llvm.get_host_cpu_features().flatten()
-    return " ".join([version("llvmlite"), platform.machine(), _target().triple, llvm.get_host_cpu_name(), features])
+    return " ".join([version("llvmlite"), platform.machine(), _target().triple, *_processor()])
+
+
+def _processor() -> tuple[str, str]:
+    """The processor's name, and what it has."""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def object_code(text: str) -> bytes:
     """Compiles a module in LLVM's language for this host."""
-    machine = _target().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
-        reloc="pic",
-        codemodel="small",
-    )
+    cpu, features = _processor()
+    machine = _target().create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small")
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     # of Gemmini's registers, the largest kernel, level 2 takes half as long again, and its code is no faster
@@ -46,10 +45,23 @@ def object_code(text: str) -> bytes:
 
 
 @functools.cache
-def linker() -> llvm.LLJIT:
-    """Returns what links object code into this process."""
+def _linker() -> llvm.LLJIT:
     _target()
     return llvm.create_lljit_compiler()
+
+
+def linked(code: bytes, *symbols: str) -> llvm.ResourceTracker:
+    """Returns the addresses of ``symbols`` of object code by name, once it is linked into this process.
+
+    They hold while what is returned is kept.
+
+    Raises:
+        RuntimeError: it cannot be linked.
+    """
+    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for symbol in symbols:
+        library.export_symbol(symbol)
+    return library.link(_linker(), f"kernel {next(_numbers)}")
 
 
 class LinkedKernel:
@@ -60,6 +72,5 @@ class LinkedKernel:
     """
 
     def __init__(self, code: bytes) -> None:
-        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(ENTRY)
-        self._library = library.link(linker(), f"compiled {next(_numbers)}")  # keeps the code
+        self._library = linked(code, ENTRY)  # keeps the code
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(self._library[ENTRY])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from accel.isa.compiled_kernels import Compiled
 from accel.isa.kernel_types import Array, Type
 from accel.isa.native import arithmetic as on
 from accel.isa.native.expressions import Expressions
@@ -39,13 +40,12 @@ class Translation:
     """A module with a kernel, and all kernels that it calls, each for the types that it is called with.
 
     Args:
-        kernel_of: returns the Python function of what :func:`accel.isa.compiled_kernels.compiled` made, None of others.
         checked: indices are compared with the arrays' extents; elements outside are not touched, and the line is kept.
     """
 
-    def __init__(self, kernel_of: Callable[[Any], Callable[..., Any] | None], *, checked: bool = False) -> None:
+    def __init__(self, *, checked: bool = False) -> None:
         self.module = ir.Module(ENTRY)
-        self._kernel_of, self._checked = kernel_of, checked
+        self._checked = checked
         self._functions: dict[tuple[Callable[..., Any], tuple[Type, ...]], tuple[ir.Function, Type]] = {}
         self._fault = self._variable("fault")
 
@@ -54,8 +54,8 @@ class Translation:
         made.linkage, made.initializer = "internal", ir.Constant(INTEGER, 0)
         return made
 
-    def add_entry(self, function: Callable[..., Any], types: Sequence[Type]) -> Type:
-        """Adds what Python calls; returns the type of its result.
+    def add_entry(self, function: Callable[..., Any], types: Sequence[Type]) -> None:
+        """Adds what Python calls.
 
         Raises:
             KernelSyntaxError: kernels cannot have what is in a function.
@@ -74,14 +74,12 @@ class Translation:
         for number, leaf in enumerate((*results.leaves, fault)):
             builder.store(leaf, builder.gep(given, [integer(number).scalar], source_etype=INTEGER))
         builder.ret_void()
-        return returns
 
     def call(self, builder: on.Builder, function: Any, arguments: Sequence[Value]) -> Value | None:
         """Call another kernel; returns its result, None where ``function`` is no kernel."""
-        kernel = self._kernel_of(function)
-        if kernel is None:
+        if not isinstance(function, Compiled):
             return None
-        target, returns = self._translated(kernel, tuple(each.type for each in arguments))
+        target, returns = self._translated(function.function, tuple(each.type for each in arguments))
         called = builder.call(target, [leaf for each in arguments for leaf in each.leaves])
         return _parts_of(builder, called, returns)
 

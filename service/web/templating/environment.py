@@ -9,11 +9,12 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from accel.report.verdicts import EQUAL_DB
+
 _KIBI = 1024
 _SECONDS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (1e-6, "µs", 1e6), (0.0, "ns", 1e9))
 _MINUTE, _HOUR = 60, 3600
 _FACTOR = 9  # so many times more are told as a factor
-EQUAL_DB = 200.0  # what a report has of outputs that are equal
 _SHORT = 12  # digits that tell uploads and jobs apart
 
 

@@ -21,8 +21,8 @@ from accel.isa.gemmini.timing.machine import log_columns as log
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.build import UNLIMITED, new_machine
 from accel.isa.gemmini.timing.machine.machine import FULL, STALLED, new_clock, run_machine
+from accel.isa.gemmini.timing.machine.memory_hierarchy import warm_cache
 from accel.isa.gemmini.timing.stream_traffic import dram_accesses
-from accel.isa.gemmini.timing.warm_cache import warm_cache
 from accel.util.arrays import Int64, Signed, Words, narrowed
 
 _UNITS = ("load", "execute", "store")

@@ -9,12 +9,14 @@ it is replaced; a write of a whole line reads nothing. So does SiFive's Inclusiv
 (FireSim ``LLCModel.scala``); it gets what is read and what is written back, and saves latency alone.
 """
 
-from accel.isa.compiled_kernels import compiled
+from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.timing.machine import places as at
+from accel.isa.kernel_types import MATRIX, VECTOR
 from accel.util.arrays import Int64
 
-LINE_BITS = 6
+_LINE_BITS = 6
 _SHIFT, _BITS = 16, 0x7FFFFFFF
+BEGIN, ROWS, STRIDE, BYTES, WRITE = range(5)  # columns of the boxes that are put into the caches
 
 
 @compiled
@@ -33,7 +35,7 @@ def _random_way(m: Int64, ways: int) -> int:
 
 
 @compiled
-def find_line(m: Int64, line: int) -> int:
+def _find_line(m: Int64, line: int) -> int:
     """Where the L2 has a line, or -1 less where it puts it instead of another."""
     first = at.LINES + line % m[at.L2_SETS] * m[at.L2_WAYS] * at.LINE_WIDTH
     for way in range(m[at.L2_WAYS]):
@@ -44,7 +46,7 @@ def find_line(m: Int64, line: int) -> int:
 
 
 @compiled
-def is_in_last_level(m: Int64, line: int) -> bool:
+def _is_in_last_level(m: Int64, line: int) -> bool:
     """Whether the last level has a line; it does from now on."""
     if m[at.LLC_SETS] == 0:
         return False
@@ -66,12 +68,12 @@ def _fetch(m: Int64, start: int, line: int, whole: bool, place: int) -> int:
     ready = max(start, m[miss])
     m[at.L2_FREE] = max(m[at.L2_FREE], ready)
     if m[place + at.LINE_DIRTY]:
-        is_in_last_level(m, m[place + at.LINE_TAG])
+        _is_in_last_level(m, m[place + at.LINE_TAG])
         m[at.DRAM_FREE] = max(m[at.DRAM_FREE], ready) + m[at.DRAM_CYCLES]
     if not whole:
         ready = max(m[at.DRAM_FREE], ready)
         m[at.DRAM_FREE] = ready + m[at.DRAM_CYCLES]
-        ready += m[at.LLC_LATENCY] if is_in_last_level(m, line) else m[at.DRAM_LATENCY]
+        ready += m[at.LLC_LATENCY] if _is_in_last_level(m, line) else m[at.DRAM_LATENCY]
     m[miss] = ready
     return int(ready)
 
@@ -85,7 +87,7 @@ def _look_up(m: Int64, now: int, line: int, write: int, nbytes: int, whole: bool
     m[at.L2_FREE] = start + (1 if write else max(nbytes // m[at.L2_BUS], 1))
     if write:
         m[written] = start + m[at.L2_WRITE]
-    found = find_line(m, line)
+    found = _find_line(m, line)
     if found < 0:
         found = -1 - found
         m[found + at.LINE_READY] = _fetch(m, start, line, whole, found)
@@ -100,6 +102,38 @@ def cached_answer(m: Int64, now: int, beat: int) -> int:
     write, address, nbytes = m[beat + at.A_WRITE], m[beat + at.A_ADDRESS], m[beat + at.A_BYTES]
     beats = m[beat + at.A_BEATS] if write else m[beat + at.A_ANSWER]
     size, due = beats * m[at.BUS], now
-    for line in range(address >> LINE_BITS, (address + size - 1 >> LINE_BITS) + 1):
-        due = max(due, _look_up(m, now, line, write, min(size, 1 << LINE_BITS), nbytes >= 1 << LINE_BITS))
+    for line in range(address >> _LINE_BITS, (address + size - 1 >> _LINE_BITS) + 1):
+        due = max(due, _look_up(m, now, line, write, min(size, 1 << _LINE_BITS), nbytes >= 1 << _LINE_BITS))
     return due
+
+
+@compiled
+def _touch(m: Int64, line: int, write: int) -> None:
+    found = _find_line(m, line)
+    if found < 0:
+        found = -1 - found
+        if m[found + at.LINE_DIRTY]:
+            _is_in_last_level(m, m[found + at.LINE_TAG])
+        _is_in_last_level(m, line)
+        m[found + at.LINE_TAG], m[found + at.LINE_DIRTY] = line, 0
+    m[found + at.LINE_DIRTY] |= write
+
+
+@compiled
+def warm_cache(m: Int64, boxes: Int64) -> None:
+    """Put the lines of accesses (b, 5) into the L2 of a machine, in their order, without timing them.
+
+    Args:
+        m: the machine, prepared.
+        boxes: first byte, rows, bytes from row to row, bytes of a row, and whether they are written.
+    """
+    for box in range(len(boxes)):
+        for row in range(boxes[box, ROWS]):
+            begin = boxes[box, BEGIN] + row * boxes[box, STRIDE]
+            for line in range(begin >> _LINE_BITS, (begin + boxes[box, BYTES] - 1 >> _LINE_BITS) + 1):
+                _touch(m, line, boxes[box, WRITE])
+
+
+def warming_signature() -> Signature:
+    """Returns what fills the L2."""
+    return Signature(warm_cache, VECTOR, MATRIX)
