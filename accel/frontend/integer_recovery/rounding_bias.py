@@ -45,7 +45,9 @@ class Rounding:
     def offsets(self, channels: int, turn: int = 0) -> Int64:
         """Returns what each channel adds for errors to cancel, [channels]; an odd ``turn`` has the channels swap."""
         part = np.broadcast_to(self.bias / self.worth, channels)
-        first = turn % 2 / 2 if (part == 1 / 2).all() else 1 / 2  # halves may begin with either; the rest is rounded
+        first = 1 / 2
+        if np.allclose(part, 1 / 2):  # the worth is a quotient of scales, which float32 has rounded
+            part, first = np.full(channels, 1 / 2), turn % 2 / 2  # halves may begin with either
         return -self.step * np.diff(np.floor(np.cumsum(part) + first), prepend=0).astype(np.int64)
 
     def left(self, channels: int) -> float:

@@ -65,6 +65,9 @@ def test_channels_take_turns_and_swap() -> None:
     np.testing.assert_array_equal(half.offsets(5, turn=1), [-1, 0, -1, 0, -1])
     assert half.left(64) == 0
     assert half.left(5) == pytest.approx(0.25 / 5)
+    nearly = Rounding(np.asarray(0.25), np.asarray(0.5 - 1e-8))  # of scales whose quotient float32 has rounded
+    np.testing.assert_array_equal(nearly.offsets(5), half.offsets(5))
+    np.testing.assert_array_equal(nearly.offsets(5, turn=1), half.offsets(5, turn=1))
 
 
 @pytest.mark.parametrize("bias", [-0.35, -0.07, 0.03, 0.21])
