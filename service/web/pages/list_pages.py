@@ -184,7 +184,7 @@ def show_models(
         "models.html",
         models=models,
         q=q,
-        sort=sort,
+        sorted_by=sort,
         cursor=cursor,
         following=following,
         one=id is not None,

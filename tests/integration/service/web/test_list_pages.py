@@ -3,7 +3,7 @@
 import html
 import re
 from collections.abc import Iterator
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import httpx2
 import pytest
@@ -125,6 +125,22 @@ def test_a_sorted_list_of_several_pages(quiet: Quiet) -> None:
     back = f"{following}&q={quote('🙂' * 200)}"  # as long as an address of a list gets
     assert post(quiet, f"/jobs/{next(iter(ids))}/pin", back=back).headers["location"] == back
     assert len([job_id for job_id in ids if f"/jobs/{job_id}" in show(quiet, "/jobs?tag=paged&pinned=true").links]) == 1
+
+
+def test_models_of_several_pages(quiet: Quiet) -> None:
+    """Catches a page that fails, or forgets its search or sort, only where a second one follows."""
+    posted = (
+        quiet.client.post("/v1/models", content=a_model(seed), params={"label": "paged"}) for seed in range(1000, 1051)
+    )
+    ids = {answer.json()["id"] for answer in posted}
+    for sort in ({}, {"sort": ["-macs"]}):
+        first = show(quiet, f"/models?q=paged&{urlencode(sort, doseq=True)}")
+        [following] = [link for link in first.links if "cursor=" in link]
+        asked = parse_qs(urlsplit(following).query)
+        assert {name: asked[name] for name in asked if name != "cursor"} == {"q": ["paged"]} | sort
+        second = show(quiet, following)
+        found = [{model for model in ids if f"/models/{model}/label" in page.posts} for page in (first, second)]
+        assert (len(found[0]), found[0] | found[1]) == (50, ids)
 
 
 def test_two_chosen_jobs_are_compared(quiet: Quiet) -> None:
