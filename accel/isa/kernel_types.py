@@ -1,5 +1,6 @@
 """Types of kernels' arguments."""
 
+import functools
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -32,6 +33,12 @@ WORD_MATRIX = Array("int32", 2)
 BYTES = Array("uint8", 1)
 
 
+@functools.cache
+def _array(element: np.dtype[Any], rank: int) -> Array:
+    """Returns the type of an array; NumPy takes longer for an element's name than many kernels run."""
+    return Array(element.name, rank)
+
+
 def type_of(argument: Any) -> Type:
     """Returns the type of what a kernel is called with.
 
@@ -41,10 +48,10 @@ def type_of(argument: Any) -> Type:
     if isinstance(argument, np.ndarray):
         if not argument.flags.c_contiguous:
             raise TypeError("a kernel takes arrays without gaps, in row-major order")
-        return Array(argument.dtype.name, argument.ndim)
-    if isinstance(argument, np.uint64 | np.float32 | np.float64):
+        return _array(argument.dtype, argument.ndim)
+    if isinstance(argument, (np.uint64, np.float32, np.float64)):
         return argument.dtype.name
-    if isinstance(argument, bool | int | np.integer | np.bool_):
+    if isinstance(argument, (bool, int, np.integer, np.bool_)):
         return SCALAR
     if isinstance(argument, tuple):
         types = tuple(type_of(each) for each in argument)

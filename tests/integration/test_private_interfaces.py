@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import tvm_ffi
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax, runtime
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
+from tvm_ffi import registry
 
 from accel.frontend.relax_import import relax_importer
 from accel.host.relax_operators import Field, attribute_fields
@@ -51,6 +53,18 @@ def test_each_is_used_in_one_place() -> None:
         if (names := foreign_names(path))
     }
     assert found == USES
+
+
+def test_tvms_names_are_listed_once_and_none_is_missed() -> None:
+    """Catches a release of TVM whose modules would be empty, or whose import would be slow again."""
+    assert registry.list_global_func_names.__module__ == "accel"
+    before = registry.list_global_func_names()
+    assert registry.list_global_func_names() is before
+    tvm_ffi.register_global_func("cyclops.test.listed", lambda: None)
+    try:
+        assert set(registry.list_global_func_names()) == {*before, "cyclops.test.listed"}
+    finally:
+        registry.remove_global_func("cyclops.test.listed")
 
 
 def test_tvms_builder_ends_blocks() -> None:

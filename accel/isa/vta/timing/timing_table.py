@@ -1,6 +1,7 @@
 """VTA's instructions as the clock takes them: cycles, reads and tokens of each, filled in row by row."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -184,22 +185,43 @@ def _tokens(queues: Sequence[tuple[str, str]], instruction: AnyInstruction, sort
     return fields
 
 
-def instruction_table(decoded: Decoded) -> Int64:
-    """The kernel's table (n, 16): costs, reads and tokens of each instruction."""
-    accelerator = decoded.accelerator
-    table = np.empty((len(decoded), layout.TABLE), np.int64)
-    absent = np.zeros(len(decoded), np.int64)
-    vta, parameters, queues = instructions_of(accelerator), parameters_of(accelerator), token_queues(accelerator)
-    for instruction in accelerator.instructions:
-        rows = decoded.rows(instruction)
-        if not len(rows):
-            continue
-        sort = _sort(accelerator, vta, parameters, instruction)
-        fields = _fields(vta, instruction) | _tokens(queues, instruction, sort)
-        names = [fields.get(number) for number in range(ROLES)]
-        columns = tuple(absent if name is None else decoded.columns.get(name, absent) for name in names)
-        fill(rows, columns, sort, _COMMAND, accelerator.dram.burst_boundary_bytes, table)
-    return table
+@dataclass(frozen=True)
+class InstructionCosts:
+    """What the table of a launch depends on, but for its words: the numbers of each sort of instruction.
+
+    Attributes:
+        sorts: of each of the document's instructions, what is the same for all of its sort.
+        fields: of each, the field of each role, None where it has none.
+        boundary: bytes that no burst crosses.
+    """
+
+    sorts: tuple[tuple[int, ...], ...]
+    fields: tuple[tuple[str | None, ...], ...]
+    boundary: int
+
+    @staticmethod
+    def of(accelerator: Accelerator) -> "InstructionCosts":
+        """Returns those of a document; documents that have the same cannot be told apart by their tables."""
+        vta, parameters, queues = instructions_of(accelerator), parameters_of(accelerator), token_queues(accelerator)
+        sorts, fields = [], []
+        for instruction in accelerator.instructions:
+            sort = _sort(accelerator, vta, parameters, instruction)
+            names = _fields(vta, instruction) | _tokens(queues, instruction, sort)
+            sorts.append(tuple(sort.tolist()))
+            fields.append(tuple(names.get(role) for role in range(ROLES)))
+        return InstructionCosts(tuple(sorts), tuple(fields), accelerator.dram.burst_boundary_bytes)
+
+    def table(self, decoded: Decoded) -> Int64:
+        """The kernel's table (n, 16): costs, reads and tokens of each instruction."""
+        table = np.empty((len(decoded), layout.TABLE), np.int64)
+        absent = np.zeros(len(decoded), np.int64)
+        for place in np.unique(decoded.kind).tolist():
+            columns = tuple(
+                absent if name is None else decoded.columns.get(name, absent) for name in self.fields[place]
+            )
+            rows = np.flatnonzero(decoded.kind == place)
+            fill(rows, columns, np.array(self.sorts[place], np.int64), _COMMAND, self.boundary, table)
+        return table
 
 
 def kernel_parameters(accelerator: Accelerator) -> Int64:

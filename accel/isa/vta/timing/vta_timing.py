@@ -9,13 +9,13 @@ from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
-from accel.isa.family import Family, Timing, Variation
-from accel.isa.variations import Scaled, scaled_variations
+from accel.isa.family import Family, TimeLaunch, Timing, Variation
+from accel.isa.variations import OfLaunch, Scaled, scaled_variations, time_of
 from accel.isa.vta.document.instruction_view import Alu
 from accel.isa.vta.document.vta_parameters import parameters_of
 from accel.isa.vta.timing import clock_columns as layout
 from accel.isa.vta.timing import event_loop as kernel
-from accel.isa.vta.timing.timing_table import instruction_table, kernel_parameters, token_queues
+from accel.isa.vta.timing.timing_table import InstructionCosts, kernel_parameters, token_queues
 from accel.util.arrays import Int64
 
 
@@ -90,8 +90,8 @@ def alu_cycles(decoded: Decoded, alu: Alu, rows: Int64) -> Int64:
     return np.asarray(each * passes(decoded, alu.instruction, rows))
 
 
-def time_launch(decoded: Decoded, tokens: dict[str, int], faster: AnyInstruction | None = None) -> Timing:
-    """Cycles of one launch that finds ``tokens`` in the queues; ``faster`` takes half its own cycles, rounded up.
+def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
+    """Cycles of one launch that finds ``tokens`` in the queues.
 
     Instructions lose cycles to ``fetch`` (not fetched yet, or its unit's queue was full), to a token queue such as
     ``load_to_compute``, and to ``memory`` (the read channel served others). What other units still do when FINISH
@@ -100,12 +100,12 @@ def time_launch(decoded: Decoded, tokens: dict[str, int], faster: AnyInstruction
     Raises:
         SimulationError: a deadlock, with the unit, the instruction and the token it waits for.
     """
+    return _time(decoded, tokens, InstructionCosts.of(decoded.accelerator).table(decoded))
+
+
+def _time(decoded: Decoded, tokens: dict[str, int], table: Int64) -> Timing:
     accelerator, count = decoded.accelerator, len(decoded)
     names, counters = token_names(accelerator), token_state(accelerator, tokens)
-    table = instruction_table(decoded)
-    if faster is not None:
-        rows = decoded.rows(faster)
-        table[rows, layout.DURATION] = (table[rows, layout.DURATION] + 1) // 2
     times = np.empty((layout.TIMES, count), np.int64)
     waits = np.zeros((2 + len(names), count), np.int64)
     units = np.zeros((layout.UNITS, len(accelerator.units)), np.int64)
@@ -140,13 +140,32 @@ _RESOURCES = (
 
 def variations_of(accelerator: Accelerator, family: Family) -> list[Variation]:
     """Bus, latency, reads in flight, fetch, queues; and half the cycles for each instruction but loads and FINISH."""
-    found = list(scaled_variations(accelerator, family, _RESOURCES))
+    costs = InstructionCosts.of(accelerator)
+    tables = OfLaunch(costs.table)
+
+    def timed(changed: Accelerator) -> TimeLaunch:
+        if family.time is not time_launch:  # a plug-in's own
+            return time_of(family, changed)
+        others = InstructionCosts.of(changed)
+        table = tables if others == costs else others.table
+        return lambda decoded, tokens: _time(decoded.on(changed), tokens, table(decoded))
+
+    found = list(scaled_variations(accelerator, family, _RESOURCES, timed))
     for each in accelerator.instructions:
         if isinstance(each, Compute) or (isinstance(each, Copy) and each.direction == "store"):
-            timed = functools.partial(time_launch, faster=each)
+            time = functools.partial(_time_faster, tables=tables, faster=each)
             change, eases = f"half the cycles for {each.name}", frozenset({each.name})
-            found.append(Variation(each.name, change, {}, timed, eases))
+            found.append(Variation(each.name, change, {}, time, eases))
     return found
+
+
+def _time_faster(
+    decoded: Decoded, tokens: dict[str, int], *, tables: OfLaunch[Int64], faster: AnyInstruction
+) -> Timing:
+    """As :func:`time_launch`, but ``faster`` takes half its own cycles, rounded up."""
+    table, rows = tables(decoded).copy(), decoded.rows(faster)
+    table[rows, layout.DURATION] = (table[rows, layout.DURATION] + 1) // 2
+    return _time(decoded, tokens, table)
 
 
 def _finish(decoded: Decoded, end: Int64) -> int:
