@@ -123,6 +123,7 @@ def _models(annotation: Any) -> Iterator[type[pydantic.BaseModel]]:
         yield from _models(argument)
 
 
+_LATEST = 4  # documents of programs that are kept, as many programs one after the other have mostly one
 _ENDINGS = (".json", ".yaml", ".yml")
 
 
@@ -204,6 +205,16 @@ def parse_accelerator(document: bytes | object) -> Accelerator:
         return _preset(accelerator.name)  # as most programs have: to check it takes ten times as long
     check_accelerator(accelerator)
     return accelerator
+
+
+@functools.lru_cache(maxsize=_LATEST)
+def parse_once(document: str) -> Accelerator:
+    """Returns the accelerator of a JSON text; the latest ones are not checked again, and are the same objects.
+
+    Raises:
+        InvalidAccelerator: as :func:`parse_accelerator`.
+    """
+    return parse_accelerator(json.loads(document))
 
 
 def checked_accelerator(document: bytes) -> Accelerator:

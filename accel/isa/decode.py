@@ -42,17 +42,22 @@ class Decoded:
         return self._split[0]
 
     @property
+    def fields(self) -> Int64:
+        """The columns (fields, n), in the order of the layout's names."""
+        return self._split[2]
+
+    @property
     def rest(self) -> Words:
         """The bits (n, words) that no field covers: writers leave them unset or undefined."""
         return self._split[1]
 
     @cached_property
-    def _split(self) -> tuple[dict[str, Int64], Words]:
+    def _split(self) -> tuple[dict[str, Int64], Words, Int64]:
         """Not before somebody asks: the columns take ten times the words' memory."""
         layout, rest = self.layout, self.words.copy()
         columns = np.zeros((len(layout.names), len(rest)), np.int64)
         kernel.split_fields(self.kind, layout.fields, layout.starts, layout.covered, columns, rest)
-        return dict(zip(layout.names, columns, strict=True)), rest
+        return dict(zip(layout.names, columns, strict=True)), rest, columns
 
     def __len__(self) -> int:
         return len(self.kind)

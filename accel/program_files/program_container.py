@@ -1,5 +1,6 @@
 """Program files: a Program as a zip that other tools can read (docs/program-format.md)."""
 
+import json
 import math
 import zipfile
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
-from accel.catalog.load_accelerator import parse_accelerator
+from accel.catalog.load_accelerator import parse_once
 from accel.errors import InvalidProgram
 from accel.host.host_graph_reader import read_host_graph
 from accel.host.json_fields import Tensor
@@ -114,7 +115,7 @@ class _Reader:
 
     def program(self, document: ProgramDocument, accelerator: Accelerator | None) -> Program:
         self._own = accelerator is not None
-        accelerator = accelerator or parse_accelerator(document.accelerator)
+        accelerator = accelerator or parse_once(json.dumps(document.accelerator))
         segments = {s.name: Segment(s.name, s.address, s.shape, s.dtype) for s in document.segments}
         if len(segments) != len(document.segments):
             raise InvalidProgram("two segments have the same name", field="segments")

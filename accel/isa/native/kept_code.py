@@ -92,7 +92,9 @@ class Call:
         Raises:
             IndexError: the kernel is checked, and an index was outside.
         """
-        taken = [leaf for each in arguments for leaf in _leaves(each)]
+        taken: list[int] = []
+        for each in arguments:
+            _add_leaves(each, taken)
         results = self._results()
         self._linked.run((ctypes.c_int64 * len(taken))(*taken), results)
         if results[-1]:
@@ -100,18 +102,17 @@ class Call:
         return _result(self._returns, iter(results))
 
 
-def _leaves(argument: Any) -> Iterator[int]:
+def _add_leaves(argument: Any, leaves: list[int]) -> None:
     if isinstance(argument, np.ndarray):
-        yield argument.__array_interface__["data"][0]
-        yield from argument.shape
+        leaves.append(argument.__array_interface__["data"][0])
+        leaves += argument.shape
     elif isinstance(argument, tuple):
         for each in argument:
-            yield from _leaves(each)
+            _add_leaves(each, leaves)
     elif isinstance(argument, np.float32 | np.float64):
-        (bits,) = struct.unpack("q", struct.pack("fxxxx" if isinstance(argument, np.float32) else "d", argument))
-        yield bits
+        leaves += struct.unpack("q", struct.pack("fxxxx" if isinstance(argument, np.float32) else "d", argument))
     else:
-        yield int(argument)
+        leaves.append(int(argument))
 
 
 def _result(annotation: Any, leaves: Iterator[int]) -> Any:

@@ -25,7 +25,7 @@ from accel.isa.vta.function import functional_table
 from accel.isa.vta.function.functional_table import microop_places
 from accel.isa.vta.function.launch_table import copy_opcode, launch_table
 from accel.isa.vta.timing import clock_columns
-from accel.isa.vta.timing.timing_table import InstructionCosts
+from accel.isa.vta.timing.timing_table import instruction_costs
 from accel.isa.vta.timing.vta_timing import deadlock, token_names, token_state, token_sync
 from accel.util.arrays import Bytes, Int64
 
@@ -59,7 +59,7 @@ class VtaHazardChecker:
             np.int64,
         )
         self._fields = np.array(microop_places(accelerator), np.int64).ravel()
-        self._costs = InstructionCosts.of(accelerator)
+        self._costs = instruction_costs(accelerator)
         self._tokens = token_state(accelerator, tokens)
         self._carried = np.zeros((len(self._tokens), int(self._tokens.max(initial=0)), 3), np.int64)
         self._before = np.zeros((3, 3), np.int64)

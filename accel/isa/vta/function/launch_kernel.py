@@ -7,6 +7,7 @@ Copies are in :mod:`accel.isa.vta.function.copy_kernel`. Their bounds are checke
 # TVMScript's decorators are untyped
 # mypy: disable-error-code="untyped-decorator"
 
+import functools
 from typing import Any
 
 import pydantic
@@ -66,8 +67,13 @@ _SHAPE: pydantic.TypeAdapter[KernelShape] = pydantic.TypeAdapter(KernelShape)
 def shape_of(geometry: Geometry, dot: DotProduct | None = None) -> KernelShape:
     """Returns what the kernel is made for; ``dot`` overrides the choice of the host's instruction."""
     if dot is None:
-        dot = DotProduct.of_host(geometry, tvm.target.Target({"kind": "llvm", "mcpu": host_cpu()}))
+        dot = _dot_of_host(geometry)
     return KernelShape(geometry, dot)
+
+
+@functools.cache
+def _dot_of_host(geometry: Geometry) -> DotProduct:
+    return DotProduct.of_host(geometry, tvm.target.Target({"kind": "llvm", "mcpu": host_cpu()}))
 
 
 def source_of(geometry: Geometry, dot: DotProduct | None = None) -> KernelSource:

@@ -1,21 +1,25 @@
 """VTA's instructions as the clock takes them: cycles, reads and tokens of each, filled in row by row."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
 from accel.isa.compiled_kernels import Signature, compiled
-from accel.isa.decode import Decoded
-from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR
+from accel.isa.decode import Decoded, SameAccelerator
+from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR, Array
 from accel.isa.vta.document.instruction_view import Vta, instructions_of
 from accel.isa.vta.document.vta_parameters import VtaParameters, parameters_of
 from accel.isa.vta.timing import clock_columns as layout
 from accel.isa.vta.timing import event_loop as kernel
 from accel.util.arrays import Int64
 
+Kinds = npt.NDArray[np.int16]
+KINDS = Array("int16", 1)
 # the columns that an instruction may have, by role
 ROLES = 17
 DRAM, ROWS, COLUMNS, STRIDE, TOP, BOTTOM, LEFT, RIGHT = range(8)
@@ -52,43 +56,60 @@ def _store_cycles(copy: Int64, sort: Int64, boundary: int) -> int:
 
 
 @compiled
-def fill(rows: Int64, columns: tuple[Int64, ...], sort: Int64, lead: int, boundary: int, table: Int64) -> None:
-    """Fill ``table[rows]``, instructions of one sort, from their ``columns``, one (n,) for each role.
+def _value(fields: Int64, places: Int64, role: int, row: int) -> int:
+    """What an instruction has in a role; 0 where it has no such field."""
+    return int(fields[places[role], row]) if places[role] >= 0 else 0
 
-    ``lead``: cycles from a load's start to its first command. ``boundary``: bytes that no burst crosses. What an
-    instruction has no use for stays undefined.
+
+@compiled
+def fill(kind: Kinds, fields: Int64, sorts: Int64, places: Int64, lead: int, boundary: int, table: Int64) -> None:
+    """Fill a row of ``table`` for each instruction.
+
+    What an instruction has no use for stays undefined.
+
+    Args:
+        kind: (n,) the sort of each instruction.
+        fields: (fields, n) their values.
+        sorts: (sorts, SORT) what is the same for all of a sort.
+        places: (sorts, ROLES) the row of ``fields`` of each role; -1: there is none.
+        lead: cycles from a load's start to its first command.
+        boundary: bytes that no burst crosses.
+        table: (n, 16).
     """
-    for row in rows:
-        entry = table[row]
+    for row in range(len(kind)):
+        entry, sort, place = table[row], sorts[kind[row]], places[kind[row]]
         entry[layout.UNIT] = sort[UNIT]
         entry[layout.PRIORITY] = 0
         entry[layout.DURATION] = sort[SYNC]
         for token in range(4):
             queue = sort[QUEUES + token]
-            entry[layout.POP_A + token] = queue if queue >= 0 and columns[POP_A + token][row] != 0 else -1
+            entry[layout.POP_A + token] = queue if queue >= 0 and _value(fields, place, POP_A + token, row) != 0 else -1
         if sort[ACTION] == PASSES:
-            passes = columns[OUTER][row] * columns[INNER][row] * max(columns[END][row] - columns[BEGIN][row], 0)
-            each = sort[WITH_IMMEDIATE] if columns[IMMEDIATE][row] != 0 else sort[TWO_OPERANDS]
+            microops = _value(fields, place, END, row) - _value(fields, place, BEGIN, row)
+            passes = _value(fields, place, OUTER, row) * _value(fields, place, INNER, row) * max(microops, 0)
+            each = sort[WITH_IMMEDIATE] if _value(fields, place, IMMEDIATE, row) != 0 else sort[TWO_OPERANDS]
             entry[layout.DURATION] = sort[PIPELINE] + each * passes
-        elif sort[ACTION] != NOTHING and columns[ROWS][row] * columns[COLUMNS][row] != 0:
-            entry[layout.ADDRESS] = columns[DRAM][row] * sort[ELEMENT]
-            entry[layout.ROWS] = columns[ROWS][row]
-            entry[layout.ROW_BYTES] = columns[COLUMNS][row] * sort[ELEMENT]
-            entry[layout.STRIDE] = columns[STRIDE][row] * sort[ELEMENT]
+        elif sort[ACTION] != NOTHING:
+            rows, columns = _value(fields, place, ROWS, row), _value(fields, place, COLUMNS, row)
+            if rows * columns == 0:
+                continue
+            entry[layout.ADDRESS] = _value(fields, place, DRAM, row) * sort[ELEMENT]
+            entry[layout.ROWS] = rows
+            entry[layout.ROW_BYTES] = columns * sort[ELEMENT]
+            entry[layout.STRIDE] = _value(fields, place, STRIDE, row) * sort[ELEMENT]
             if sort[ACTION] == STORES:
                 entry[layout.DURATION] = _store_cycles(entry, sort, boundary)
                 continue
-            entry[layout.PRIORITY] = sort[PRIORITY]
-            entry[layout.DURATION] = lead + columns[TOP][row]
-            entry[layout.TAIL] = sort[TAIL]
-            sides, below = columns[LEFT][row] + columns[RIGHT][row], columns[BOTTOM][row]
-            width = sides + columns[COLUMNS][row]
+            above, below = _value(fields, place, TOP, row), _value(fields, place, BOTTOM, row)
+            sides = _value(fields, place, LEFT, row) + _value(fields, place, RIGHT, row)
+            width = sides + columns
             bare = sides == 0 and below > 0
+            entry[layout.PRIORITY] = sort[PRIORITY]
+            entry[layout.DURATION] = lead + above
+            entry[layout.TAIL] = sort[TAIL]
             entry[layout.ZEROS_LEAD] = sort[ZEROS_LEAD]
-            entry[layout.ZEROS] = width * columns[TOP][row] + (
-                0 if bare else sides * columns[ROWS][row] + width * below
-            )
-            entry[layout.BARE_ROWS] = columns[ROWS][row] if bare else 0
+            entry[layout.ZEROS] = width * above + (0 if bare else sides * rows + width * below)
+            entry[layout.BARE_ROWS] = rows if bare else 0
             entry[layout.ZEROS_BELOW] = width * below if bare else 0
 
 
@@ -187,41 +208,49 @@ def _tokens(queues: Sequence[tuple[str, str]], instruction: AnyInstruction, sort
 
 @dataclass(frozen=True)
 class InstructionCosts:
-    """What the table of a launch depends on, but for its words: the numbers of each sort of instruction.
+    """What the table of a launch depends on, but for its words: numbers of each sort of instruction.
 
     Attributes:
-        sorts: of each of the document's instructions, what is the same for all of its sort.
-        fields: of each, the field of each role, None where it has none.
+        sorts: (sorts, SORT) what is the same for all instructions of a sort.
+        fields: of each sort, the field of each role, None where it has none.
         boundary: bytes that no burst crosses.
     """
 
-    sorts: tuple[tuple[int, ...], ...]
+    sorts: Int64
     fields: tuple[tuple[str | None, ...], ...]
     boundary: int
 
-    @staticmethod
-    def of(accelerator: Accelerator) -> "InstructionCosts":
-        """Returns those of a document; documents that have the same cannot be told apart by their tables."""
-        vta, parameters, queues = instructions_of(accelerator), parameters_of(accelerator), token_queues(accelerator)
-        sorts, fields = [], []
-        for instruction in accelerator.instructions:
-            sort = _sort(accelerator, vta, parameters, instruction)
-            names = _fields(vta, instruction) | _tokens(queues, instruction, sort)
-            sorts.append(tuple(sort.tolist()))
-            fields.append(tuple(names.get(role) for role in range(ROLES)))
-        return InstructionCosts(tuple(sorts), tuple(fields), accelerator.dram.burst_boundary_bytes)
+    def alike(self, other: "InstructionCosts") -> bool:
+        """Returns whether each launch has the same table."""
+        return (self.fields, self.boundary) == (other.fields, other.boundary) and np.array_equal(
+            self.sorts, other.sorts
+        )
 
     def table(self, decoded: Decoded) -> Int64:
         """The kernel's table (n, 16): costs, reads and tokens of each instruction."""
+        row: dict[str | None, int] = {name: number for number, name in enumerate(decoded.layout.names)}
+        places = np.array([[row.get(name, -1) for name in names] for names in self.fields], np.int64)
         table = np.empty((len(decoded), layout.TABLE), np.int64)
-        absent = np.zeros(len(decoded), np.int64)
-        for place in np.unique(decoded.kind).tolist():
-            columns = tuple(
-                absent if name is None else decoded.columns.get(name, absent) for name in self.fields[place]
-            )
-            rows = np.flatnonzero(decoded.kind == place)
-            fill(rows, columns, np.array(self.sorts[place], np.int64), _COMMAND, self.boundary, table)
+        fill(decoded.kind, decoded.fields, self.sorts, places, _COMMAND, self.boundary, table)
         return table
+
+
+def instruction_costs(accelerator: Accelerator) -> InstructionCosts:
+    """Returns the costs that a document says and implies."""
+    return _costs(SameAccelerator(accelerator))
+
+
+@functools.lru_cache(maxsize=16)
+def _costs(same: SameAccelerator) -> InstructionCosts:
+    accelerator = same.accelerator
+    vta, parameters, queues = instructions_of(accelerator), parameters_of(accelerator), token_queues(accelerator)
+    sorts, fields = [], []
+    for instruction in accelerator.instructions:
+        sort = _sort(accelerator, vta, parameters, instruction)
+        names = _fields(vta, instruction) | _tokens(queues, instruction, sort)
+        sorts.append(sort)
+        fields.append(tuple(names.get(role) for role in range(ROLES)))
+    return InstructionCosts(np.stack(sorts), tuple(fields), accelerator.dram.burst_boundary_bytes)
 
 
 def kernel_parameters(accelerator: Accelerator) -> Int64:
@@ -245,8 +274,7 @@ def kernel_parameters(accelerator: Accelerator) -> Int64:
 
 def timing_signatures() -> tuple[Signature, ...]:
     """Returns what timing runs."""
-    columns = (VECTOR,) * ROLES
     return (
         Signature(kernel.run_clock, MATRIX, VECTOR, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX),
-        Signature(fill, VECTOR, columns, VECTOR, SCALAR, SCALAR, MATRIX),
+        Signature(fill, KINDS, MATRIX, MATRIX, MATRIX, SCALAR, SCALAR, MATRIX),
     )

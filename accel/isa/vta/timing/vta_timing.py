@@ -15,7 +15,7 @@ from accel.isa.vta.document.instruction_view import Alu
 from accel.isa.vta.document.vta_parameters import parameters_of
 from accel.isa.vta.timing import clock_columns as layout
 from accel.isa.vta.timing import event_loop as kernel
-from accel.isa.vta.timing.timing_table import InstructionCosts, kernel_parameters, token_queues
+from accel.isa.vta.timing.timing_table import instruction_costs, kernel_parameters, token_queues
 from accel.util.arrays import Int64
 
 
@@ -100,7 +100,7 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     Raises:
         SimulationError: a deadlock, with the unit, the instruction and the token it waits for.
     """
-    return _time(decoded, tokens, InstructionCosts.of(decoded.accelerator).table(decoded))
+    return _time(decoded, tokens, instruction_costs(decoded.accelerator).table(decoded))
 
 
 def _time(decoded: Decoded, tokens: dict[str, int], table: Int64) -> Timing:
@@ -140,14 +140,14 @@ _RESOURCES = (
 
 def variations_of(accelerator: Accelerator, family: Family) -> list[Variation]:
     """Bus, latency, reads in flight, fetch, queues; and half the cycles for each instruction but loads and FINISH."""
-    costs = InstructionCosts.of(accelerator)
+    costs = instruction_costs(accelerator)
     tables = OfLaunch(costs.table)
 
     def timed(changed: Accelerator) -> TimeLaunch:
         if family.time is not time_launch:  # a plug-in's own
             return time_of(family, changed)
-        others = InstructionCosts.of(changed)
-        table = tables if others == costs else others.table
+        others = instruction_costs(changed)
+        table = tables if others.alike(costs) else others.table
         return lambda decoded, tokens: _time(decoded.on(changed), tokens, table(decoded))
 
     found = list(scaled_variations(accelerator, family, _RESOURCES, timed))
