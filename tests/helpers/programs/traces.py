@@ -182,6 +182,8 @@ def pipeline_trace(seed: int, count: int) -> Held:
         free[unit] = end
         if columns["field/give"][row]:
             tokens[1 - unit].append(end)
+    awaited = np.arange(count) - columns["awaited/hazard"]
+    columns["awaited/hazard"][columns["start"][awaited] >= columns["start"]] = 0  # nothing waits for what comes later
     (name, *_), last = [launch.name for launch in held.names.launches], max(free)
     columns["launch"][:] = 0
     return Held(names([(name, 0, last)]), columns)
