@@ -95,11 +95,11 @@ class Service:
             time.sleep(0.05)
         return job
 
-    def submit(self, model: bytes, **options: object) -> str:
+    def submit(self, model: bytes, accelerator: str = "vta", **options: object) -> str:
         """Upload and post; gives the job's location."""
         uploaded = self.client.post("/v1/models", content=model)
         assert uploaded.status_code == 201, uploaded.text
-        job = {"model": uploaded.json()["id"], "accelerator": "vta", "options": options, "fresh": True}
+        job = {"model": uploaded.json()["id"], "accelerator": accelerator, "options": options, "fresh": True}
         posted = self.client.post("/v1/jobs", json=job)
         assert posted.status_code == 202, posted.text
         return posted.headers["Location"]

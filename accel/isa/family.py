@@ -61,6 +61,9 @@ class Timing:
 
     ``blockers`` says of a cause whose fault it was: the number of the unit that was waited for, for all instructions
     or for each (n,), -1 where it was none; or ``PREVIOUS``, the unit of the instruction before it in the program.
+    ``awaited`` says of a cause for which instruction each one waited: how many places before it that one stands (n,),
+    behind it where negative, 0 where it is none or not known (:func:`places_back`). The wait ends with that one, or
+    with the piece of its work that was waited for.
     ``activity`` returns what the units did where instructions are not that, as a loop instruction that is many.
     """
 
@@ -71,7 +74,13 @@ class Timing:
     busy: dict[str, int]
     tokens: dict[str, int]
     blockers: Mapping[str, "Signed | int"] = field(default_factory=dict)
+    awaited: Mapping[str, Signed] = field(default_factory=dict)
     activity: Callable[[], "Activity"] | None = None
+
+
+def places_back(instructions: Int64) -> Int64:
+    """Returns for ``instructions`` (n,), which each waited for, -1 for none, how far back they stand; 0 for none."""
+    return np.where(instructions < 0, 0, np.arange(len(instructions)) - instructions)
 
 
 PREVIOUS = -2

@@ -179,7 +179,8 @@ def _narrow(timing: Timing) -> Timing:
     """The timing in the narrowest integers, without what the account alone needs: there may be tens of millions."""
     waits = {cause: narrowed(lost) for cause, lost in timing.waits.items()}
     start, end = narrowed(timing.start), narrowed(timing.end)
-    return replace(timing, start=start, end=end, waits=waits, blockers={}, activity=None)
+    awaited = {cause: narrowed(back) for cause, back in timing.awaited.items()}
+    return replace(timing, start=start, end=end, waits=waits, awaited=awaited, blockers={}, activity=None)
 
 
 def _in_launch(launch: Launch, act: Callable[[], T]) -> T:

@@ -41,7 +41,7 @@ _ORIGIN = ("nodes", "function", "site", "pragma", "stage")
 def csv_form(source: RowSource) -> Iterator[bytes]:
     """Yields the trace as CSV: the header, then some thousand lines at a time."""
     names = source.names
-    waits = [f"wait_{cause}" for cause in names.causes]
+    waits = [f"wait_{cause}" for cause in names.causes] + [f"awaited_{cause}" for cause in names.causes_awaited]
     header = ["index", "launch", "unit", "op", "start", "end", *names.fields, *waits, *_ORIGIN]
     yield encoded(",".join(map(_quoted, header)) + "\n")
     launches = [encoded(f",{_quoted(launch.name)},") for launch in names.launches]
@@ -72,6 +72,10 @@ def _csv_waits(names: TraceNames, rows: Rows) -> Iterator[Part]:
     for cause in names.causes:
         yield b","
         yield decimal(rows[f"wait/{cause}"])
+    for cause in names.causes_awaited:
+        back = rows[f"awaited/{cause}"]
+        yield b","
+        yield decimal(rows.index - back, back != 0)
 
 
 def _csv_origin(origin: InstructionOrigin) -> str:
@@ -127,6 +131,9 @@ def _text_waits(names: TraceNames, rows: Rows) -> Iterator[Part]:
         if waited.any():
             yield lookup([b"", encoded(f" wait:{cause}=")], waited)
             yield decimal(cycles, waited)
+        if cause in names.causes_awaited and (some := (back := rows[f"awaited/{cause}"]) != 0).any():
+            yield lookup([b"", encoded(f" awaited:{cause}=")], some)
+            yield decimal(rows.index - back, some)
 
 
 def _text_origin(origin: InstructionOrigin) -> str:

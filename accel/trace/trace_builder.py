@@ -90,6 +90,10 @@ def _part(names: TraceNames, program: Program, number: int, result: "LaunchResul
     }
     waits = timing.waits if timing else {}
     columns |= {f"wait/{cause}": waits[cause] if cause in waits else constant(0) for cause in names.causes}
+    awaited = timing.awaited if timing else {}
+    columns |= {
+        f"awaited/{cause}": awaited[cause] if cause in awaited else constant(0) for cause in names.causes_awaited
+    }
     return _Part(columns, result.first_cycle if timing else 0, names, result)
 
 
@@ -114,6 +118,7 @@ def _names(program: Program, simulation: "Simulation") -> TraceNames:
         queues=_queues(accelerator, program.initial_tokens),
         fields=tuple(dict.fromkeys(name for operation in operations for name in operation.fields)),
         causes=tuple(dict.fromkeys(cause for timing in timings for cause in timing.waits)),
+        causes_awaited=tuple(dict.fromkeys(cause for timing in timings for cause in timing.awaited)),
         launches=tuple(_span(result) for result in results),
         hosts=_hosts(program, results),
         origins=program.origins,

@@ -21,7 +21,7 @@ from pydantic import ConfigDict, Field
 from accel.errors import CyclopsError
 from accel.trace.byte_ranges import Ranges, RangesFile
 from accel.trace.trace_names import FIXED, TraceNames
-from accel.trace.trace_rows import STRETCH, Index, Rows, RowSource, row_stretches
+from accel.trace.trace_rows import STRETCH, Index, Rows, RowSource, awaited_by, row_stretches
 from accel.util.arrays import Int64
 
 Type = Literal["int8", "int16", "int32", "int64"]
@@ -148,6 +148,10 @@ class _File:
         _check(rows, "launch", 0, len(self.names.launches))
         _check(rows, "kind", 0, len(self.names.operations))
         _check(rows, "origin", -1, len(self.names.origins))
+        for cause in self.names.causes_awaited:
+            awaited = awaited_by(rows, cause)[1]
+            if len(awaited) and not (int(awaited.min()) >= 0 and int(awaited.max()) < len(self)):
+                raise _damaged(f"rows from {begin} on waited by {cause} for an instruction that is not there")
         return rows
 
     def index(self) -> Index:

@@ -65,11 +65,12 @@ class HostSpan(_Model):
 class TraceNames(_Model):
     """The words of a trace.
 
+    ``causes_awaited`` are the causes of which each row says for which instruction it waited; older files have none.
     ``timed`` is False where timing did not run: starts and ends are then -1. ``causes`` are what instructions lost
     cycles to, ``fields`` every field of some operation, once. ``clock_mhz`` is the accelerator's.
     """
 
-    version: Literal[2] = 2
+    version: Literal[2, 3] = 3
     accelerator: str
     clock_mhz: float = Field(gt=0)
     timed: bool
@@ -78,15 +79,20 @@ class TraceNames(_Model):
     queues: tuple[Queue, ...]
     fields: tuple[str, ...]
     causes: tuple[str, ...]
+    causes_awaited: tuple[str, ...] = ()
     launches: tuple[LaunchSpan, ...]
     hosts: tuple[HostSpan, ...]
     origins: tuple[InstructionOrigin, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column of the trace: ``FIXED``, then ``field/NAME``, then ``wait/CAUSE``."""
+        """Every column of the trace: ``FIXED``, then ``field/NAME``, then ``wait/CAUSE``, and ``awaited/CAUSE``.
+
+        The last says how many rows before its own the instruction stands that was waited for; 0: none.
+        """
         fields = (f"field/{name}" for name in self.fields)
-        return (*FIXED, *fields, *(f"wait/{cause}" for cause in self.causes))
+        waits = (f"wait/{cause}" for cause in self.causes)
+        return (*FIXED, *fields, *waits, *(f"awaited/{cause}" for cause in self.causes_awaited))
 
     @property
     def cycles(self) -> int:

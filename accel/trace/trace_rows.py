@@ -63,6 +63,7 @@ class Rows:
             "end": row["end"],
             "waited_for": [
                 {"cause": "token" if cause in queues else cause, "cycles": cycles, "on": cause}
+                | ({"instruction": row["index"] - back} if (back := row.get(f"awaited/{cause}")) else {})
                 for cause, cycles in waits.items()
                 if cycles > 0
             ],
@@ -162,6 +163,14 @@ def make_index(source: RowSource) -> Index:
 def unit_numbers(names: TraceNames) -> Int64:
     """Returns the unit of each operation, by its place in ``names.units``."""
     return np.array([names.units.index(operation.unit) for operation in names.operations], np.int64)
+
+
+def awaited_by(rows: Rows, cause: str) -> tuple[Int64, Int64]:
+    """Returns the places in the trace of rows that waited for an instruction by ``cause`` (k,), and of these (k,)."""
+    back = rows[f"awaited/{cause}"]
+    waiting = np.flatnonzero(back)
+    index = rows.index[waiting].astype(np.int64)
+    return index, index - back[waiting]
 
 
 def end_cycles(rows: Rows) -> Int64:

@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 
 _TIME = {"type": "number", "minimum": 0}
 _COMMON = {"pid": {"const": 1}, "tid": {"type": "integer", "minimum": 0}, "name": {"type": "string", "minLength": 1}}
-_WORDS = {"cat": {"enum": ["launch", "host", "instruction", "stall", "token"]}, "args": {"type": "object"}}
+_WORDS = {"cat": {"enum": ["launch", "host", "instruction", "stall", "token", "address"]}, "args": {"type": "object"}}
 
 
 def _event(phase: str, required: list[str], **properties: Any) -> dict[str, Any]:

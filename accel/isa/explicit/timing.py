@@ -17,7 +17,7 @@ from accel.isa.explicit import timing_decoupled, timing_in_order
 from accel.isa.explicit import timing_layout as layout
 from accel.isa.explicit.accesses import Accesses, ranges_of
 from accel.isa.explicit.costs import cycles_of, doing
-from accel.isa.family import PREVIOUS, Family, TimeLaunch, Timing, Variation
+from accel.isa.family import PREVIOUS, Family, TimeLaunch, Timing, Variation, places_back
 from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR
 from accel.isa.variations import OfLaunch, Scaled, scaled_variations, time_of, with_fields
 from accel.util.arrays import Int64
@@ -148,19 +148,30 @@ def _time(decoded: Decoded, tokens: dict[str, int], known: Accessing) -> Timing:
     start, end = times
     busy = np.bincount(stream.unit, weights=stream.cycles, minlength=len(accelerator.units)).astype(np.int64)
     causes = (_ORDER_CAUSE[kind], "hazard", "port", *names)
+    shown = _shown(accelerator, len(names))
     return Timing(
         start=start,
         end=end,
-        waits={causes[number]: waits[number] for number in _shown(accelerator, len(names))},
+        waits={causes[number]: waits[number] for number in shown},
         cycles=int(end.max(initial=0)),
         busy=dict(zip(accelerator.units, busy.tolist(), strict=True)),
         tokens=dict(zip(names, state.tokens.tolist(), strict=True)),
         blockers={
             "issue": PREVIOUS,
-            "hazard": blockers,
+            "hazard": units_waited_for(blockers, stream.unit),
             **{name: accelerator.units.index(queue[0]) for name, queue in zip(names, queues(accelerator), strict=True)},
         },
+        awaited={"hazard": _awaited(waits, blockers)} if layout.HAZARD in shown else {},
     )
+
+
+def units_waited_for(blockers: Int64, unit: Int64) -> Int64:
+    """Returns the units (n,) of the instructions that were waited for, -1 for none; ``unit`` (n,) is each one's own."""
+    return np.where(blockers < 0, -1, unit[blockers])
+
+
+def _awaited(waits: Int64, blockers: Int64) -> Int64:
+    return places_back(np.where(waits[layout.HAZARD] > 0, blockers, -1))
 
 
 def _shown(accelerator: Accelerator, queues: int) -> list[int]:

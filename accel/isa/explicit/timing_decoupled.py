@@ -40,7 +40,7 @@ def run_decoupled(  # noqa: C901, PLR0912  one loop over time: all of it is what
 ) -> int:
     """Fill ``times`` (2, n), ``waits`` (3 + queues, n), ``blockers`` (n,), and leave in ``state.tokens`` what is left.
 
-    A blocker is the unit whose instruction was the last to leave an instruction's addresses.
+    A blocker is the instruction that was the last to leave an instruction's addresses.
 
     Returns how many instructions started: fewer than n in a deadlock; the units' next ones are then those that wait.
     """
@@ -59,7 +59,7 @@ def run_decoupled(  # noqa: C901, PLR0912  one loop over time: all of it is what
                 _push(stream.push_start, stream.pushes, tokens, since, state.limit, index, time)
                 if places:
                     _leave(accesses, start, spans, index, place[index])
-                    filled = _release(window, waiting, place[index], filled, time, unit)
+                    filled = _release(window, waiting, place[index], filled, time, index)
         if dispatched < count and turn <= time and filled < places:
             place[dispatched] = _dispatch(accesses, start, window, spans, waiting, near, dispatched, filled)
             window[READY, place[dispatched]] = times[START, dispatched] = time
@@ -195,8 +195,8 @@ def _leave(accesses: Int64, start: Int64, spans: Int64, index: int, own: int) ->
 
 
 @compiled
-def _release(window: Int64, waiting: Int64, own: int, filled: int, time: int, unit: int) -> int:
-    """Free the place of an instruction of ``unit``; those that wait for it wait for one less.
+def _release(window: Int64, waiting: Int64, own: int, filled: int, time: int, index: int) -> int:
+    """Free the place of instruction ``index``; those that wait for it wait for one less.
 
     Returns how many are filled.
     """
@@ -206,5 +206,5 @@ def _release(window: Int64, waiting: Int64, own: int, filled: int, time: int, un
         if row[other] >> bit & 1:
             row[other] ^= 1 << bit
             window[PENDING, other] -= 1
-            window[READY, other], window[BLOCKER, other] = time, unit
+            window[READY, other], window[BLOCKER, other] = time, index
     return filled - 1

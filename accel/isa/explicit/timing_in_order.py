@@ -57,7 +57,7 @@ def _free_port(ports: Int64, memory: int) -> int:
 
 @compiled
 def run(stream: Stream, units: int, times: Int64, waits: Int64, blockers: Int64) -> None:
-    """Fill ``times`` (2, n), ``waits`` (3, n), and where addresses were waited for ``blockers`` (n,): whose they were.
+    """Fill ``times`` (2, n), ``waits`` (3, n), and ``blockers`` (n,): who held addresses that were waited for.
 
     Each starts a cycle after the one before it in the program at the earliest; its unit is free, no unfinished
     instruction touches what it touches, if one of them writes, and a port of each memory is free. A wait counts from
@@ -75,7 +75,7 @@ def run(stream: Stream, units: int, times: Int64, waits: Int64, blockers: Int64)
         for other in range(units):
             if free[other] > ready and conflict(accesses, start, index, last[other]):
                 ready = free[other]
-                blockers[index] = other
+                blockers[index] = last[other]
         waits[HAZARD, index] = ready - time
         begin = max(ready, port_time(accesses, start, ports, index))
         waits[PORT, index] = begin - ready

@@ -51,7 +51,9 @@ def _context_after(words: Words, parameters: GemminiParameters, context: LaunchC
 def _timing_of(decoded: Decoded, _tokens: dict[str, int]) -> Timing:
     timed = takes_decoded_launch(stream_timing.time_stream)(decoded)
     activity = functools.partial(stream_timing.activity_of, decoded, timed)
-    return Timing(timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {}, activity=activity)
+    return Timing(
+        timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {}, awaited=timed.awaited, activity=activity
+    )
 
 
 _RESOURCES = (

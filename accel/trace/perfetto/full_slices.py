@@ -1,16 +1,15 @@
-"""A document in full: a slice an instruction, a slice a stall, arrows for tokens."""
+"""A document in full: a slice an instruction, a slice a stall, arrows to those that waited for another."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from accel.trace.perfetto.arrows import Arrows, CollectedArrows
 from accel.trace.perfetto.slice_texts import (
     Clock,
     InstructionTexts,
     Lines,
-    Phase,
-    arrow_ends,
     freed,
     in_turn,
     quoted,
@@ -18,7 +17,7 @@ from accel.trace.perfetto.slice_texts import (
     tracks,
     where,
 )
-from accel.trace.perfetto.token_events import Arrows, Levels
+from accel.trace.perfetto.token_events import Levels
 from accel.trace.perfetto.trace_window import View
 from accel.trace.text_columns import Part, pack, render
 from accel.trace.trace_rows import Rows, batch_length, tokens_of, unit_numbers
@@ -34,8 +33,9 @@ def fits(view: View, most: int) -> bool:
     for rows in view.stretches():
         inside = view.inside(rows)
         marks = [rows[f"wait/{cause}"] > 0 for cause in names.causes]
-        # a level and an end of an arrow
+        # a level and an end of an arrow, or both ends of one
         marks += 2 * [*tokens_of(rows, "push"), *tokens_of(rows, "pop")]
+        marks += 2 * [rows[f"awaited/{cause}"] != 0 for cause in names.causes_awaited]
         found += int(inside.sum()) + sum(int((mask & inside).sum()) for mask in marks)
         if found > most:
             return False
@@ -46,8 +46,7 @@ def fits(view: View, most: int) -> bool:
 class AllSlices:
     """The rows that are shown, unit by unit.
 
-    ``free`` is the end of each one's predecessor; ``pushes`` and ``pops`` (queues, n) are the arrows that they begin
-    and end; ``levels`` are the queues'.
+    ``free`` is the end of each one's predecessor; ``arrows`` are between them; ``levels`` are the queues'.
     """
 
     rows: Rows
@@ -55,8 +54,7 @@ class AllSlices:
     start: Int64
     end: Int64
     free: Int64
-    pushes: Int64
-    pops: Int64
+    arrows: tuple[Arrows, ...]
     levels: Levels
 
     def __len__(self) -> int:
@@ -79,13 +77,13 @@ class AllSlices:
         """Returns the rows ``[begin, end)`` with their units, times and arrows."""
         cut = slice(begin, end)
         times = self.start[cut], self.end[cut], self.free[cut]
-        arrows = self.pushes[:, cut], self.pops[:, cut]
-        return AllSlices(self.rows.take(cut), self.units[cut], *times, *arrows, self.levels)
+        arrows = tuple(each.cut(begin, end) for each in self.arrows)
+        return AllSlices(self.rows.take(cut), self.units[cut], *times, arrows, self.levels)
 
 
 def collect_slices(view: View) -> AllSlices:
     """Returns all instructions of the window, with their times and arrows."""
-    arrows, levels = Arrows(view), Levels(view)
+    arrows, levels = CollectedArrows(view), Levels(view)
     shown = []
     for rows in view.stretches():
         inside = view.inside(rows)
@@ -95,10 +93,10 @@ def collect_slices(view: View) -> AllSlices:
     rows = Rows.joined(view.source.names, shown)
     units = unit_numbers(view.source.names)[rows["kind"]]
     order = np.argsort(units, kind="stable")
+    found = arrows.between(rows, order)
     rows, units = rows.take(order), units[order]
     start, end = in_turn(units, rows["start"].astype(np.int64), rows["end"].astype(np.int64))
-    pushes, pops = arrows.numbers()
-    return AllSlices(rows, units, start, end, freed(units, end), pushes[:, order], pops[:, order], levels)
+    return AllSlices(rows, units, start, end, freed(units, end), found, levels)
 
 
 def _lines(shown: AllSlices, texts: InstructionTexts, clock: Clock) -> bytes:
@@ -110,7 +108,9 @@ def _lines(shown: AllSlices, texts: InstructionTexts, clock: Clock) -> bytes:
     rows, tid = shown.rows, tracks(shown.units)
     parts: list[Part] = [*_stalls(shown, clock)]
     parts += slices(clock, tid, (shown.start, shown.end), "instruction", texts.parts(rows))
-    parts += [*_arrows(shown, "f", clock), *_arrows(shown, "s", clock), *_memory(shown, clock)]
+    for phase in ("f", "s"):
+        parts += [part for each in shown.arrows for part in each.parts(phase, clock, tid, shown.start)]
+    parts += _memory(shown, clock)
     return pack(render(parts, len(rows)))
 
 
@@ -143,14 +143,3 @@ def _stall(clock: Clock, tid: Int64, span: tuple[Int64, Int64], cause: str) -> P
         return slices(clock, tid[lines], (begin[lines], end[lines]), "stall", [quoted(f"wait {cause}")])
 
     return where(end > begin, parts)
-
-
-def _arrows(shown: AllSlices, phase: Phase, clock: Clock) -> Iterator[Part]:
-    tid = tracks(shown.units)
-    numbers = shown.pushes if phase == "s" else shown.pops
-    for queue, number in zip(shown.rows.names.queues, numbers, strict=True):
-
-        def ends(lines: Lines, name: str = queue.name, number: Int64 = number) -> list[Part]:
-            return arrow_ends(clock, tid[lines], shown.start[lines], phase, (name, number[lines]))
-
-        yield where(number > 0, ends)

@@ -60,14 +60,18 @@ def slices(
     return [*times, b',"name":', *rest, b"}"]
 
 
-def arrow_ends(clock: Clock, tid: Integers, cycle: Integers, phase: Phase, flow: tuple[str, Integers]) -> list[Part]:
+def arrow_ends(
+    clock: Clock, tid: Integers, cycle: Integers, phase: Phase, flow: tuple[str, str, Integers]
+) -> list[Part]:
     """Returns lines of one end of an arrow each: its begin in phase ``s``, its end in phase ``f``.
 
-    ``flow`` is the arrow's name and number.
+    ``flow`` is the arrow's name, category and number.
     """
     bind = b',"bp":"e"' if phase == "f" else b""
-    head = b',\n{"ph":%s%s,"pid":%d,"cat":"token","name":%s,"tid":' % (quoted(phase), bind, PID, quoted(flow[0]))
-    return [head, decimal(tid), b',"ts":', clock.at(cycle), b',"id":', decimal(flow[1]), b"}"]
+    name, category, number = flow
+    words = quoted(phase), bind, PID, quoted(category), quoted(name)
+    head = b',\n{"ph":%s%s,"pid":%d,"cat":%s,"name":%s,"tid":' % words
+    return [head, decimal(tid), b',"ts":', clock.at(cycle), b',"id":', decimal(number), b"}"]
 
 
 def counters(clock: Clock, name: str, cycle: Integers, level: Integers) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Tokens in a document: the level of each queue, and which push serves which pop."""
+"""Tokens in a document: the level of each queue."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from accel.trace.perfetto.slice_texts import Clock, counters
 from accel.trace.perfetto.trace_window import View
 from accel.trace.text_columns import pack, render
 from accel.trace.trace_rows import Rows, tokens_of
-from accel.util.arrays import Bools, Int64
+from accel.util.arrays import Int64
 
 
 class Levels:
@@ -51,45 +51,3 @@ class Levels:
             new = np.flatnonzero(np.diff(level, prepend=level[0] - 1))
             cycle = np.minimum(self._view.begin + found[new] * self._step, self._view.end)
             yield pack(render(counters(clock, queue.name, cycle, level[new]), len(new)))
-
-
-class Arrows:
-    """The pairs of push and pop: a queue's first pops take its initial tokens, then the k-th pop takes the k-th push.
-
-    An arrow needs both of its ends in the window.
-    """
-
-    def __init__(self, view: View) -> None:
-        self._queues = view.source.names.queues
-        self._moved = view.moved.copy()
-        self._pushes: list[Int64] = []
-        self._pops: list[Int64] = []
-
-    def add(self, rows: Rows, inside: Bools) -> None:
-        """Adds the rows of the view's next stretch; the rows ``inside`` (n,) are shown."""
-        self._pushes.append(self._ranks(tokens_of(rows, "push"), self._moved[0], inside))
-        pops = self._ranks(tokens_of(rows, "pop"), self._moved[1], inside)
-        initial = np.array([queue.initial for queue in self._queues], np.int64)
-        self._pops.append(np.maximum(pops - initial[:, None], 0))
-
-    def _ranks(self, moves: list[Bools], moved: Int64, inside: Bools) -> Int64:
-        """Which token of its queue, from 1, each row shown moves (queues, rows shown); ``moved`` counts on."""
-        ranks = np.zeros((len(moves), int(inside.sum())), np.int64)
-        for queue, mask in enumerate(moves):
-            count = np.cumsum(mask) + moved[queue]
-            ranks[queue] = np.where(mask, count, 0)[inside]
-            moved[queue] = count[-1]
-        return ranks
-
-    def numbers(self) -> tuple[Int64, Int64]:
-        """Returns the numbers, from 1, of the arrows that rows begin, and end (queues, rows shown); 0 for none."""
-        empty = np.zeros((len(self._queues), 0), np.int64)
-        pushes, pops = (np.concatenate([empty, *found], axis=1) for found in (self._pushes, self._pops))
-        drawn = 0
-        for push, pop in zip(pushes, pops, strict=True):
-            both = np.intersect1d(push[push > 0], pop[pop > 0])
-            for ends in (push, pop):
-                shown = np.isin(ends, both)
-                ends[...] = np.where(shown, drawn + 1 + np.searchsorted(both, ends), 0)
-            drawn += len(both)
-        return pushes, pops

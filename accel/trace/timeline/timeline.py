@@ -1,8 +1,8 @@
-"""The timeline of a trace, held in memory: slices of every unit by category, and who waited for whose tokens."""
+"""The timeline of a trace, held in memory: slices of every unit by category, and who waited for whom."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,13 +11,51 @@ from accel.simulate.cycle_account import wait_category
 from accel.trace.timeline.slices import BUSY, MEMORY, Slices, Uint32, narrow, unit_slices
 from accel.trace.timeline.timeline_window import Bins, window_bytes
 from accel.trace.trace_names import TraceNames
-from accel.trace.trace_rows import RowSource, row_stretches, tokens_of, unit_numbers
+from accel.trace.trace_rows import RowSource, awaited_by, row_stretches, tokens_of, unit_numbers
 from accel.util.arrays import Array, Int64
 from accel.util.step_function import StepFunction
 
 MOST_BINS = 8192
 MOST_CYCLES = (1 << 32) - 1  # of a window, whose cycles are counted in 32 bits
 IDLE = "idle"
+MOST_WAITING = 100  # instructions that are told of one cause and one that they waited for
+_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """Who waited for whom by one cause, k times: ``waiting`` (k,), ascending, and for each the one ``awaited`` (k,).
+
+    ``held`` and ``holding`` (k,) are the same in the order of those that were waited for, which are ``holding``.
+    """
+
+    waiting: Uint32
+    awaited: Uint32
+    held: Uint32
+    holding: Uint32
+
+    @staticmethod
+    def of(waiting: Uint32, awaited: Uint32) -> "Awaited":
+        """Returns both ways to look."""
+        order = np.argsort(awaited, kind="stable")
+        return Awaited(waiting, awaited, waiting[order], awaited[order])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that it takes."""
+        return sum(each.nbytes for each in (self.waiting, self.awaited, self.held, self.holding))
+
+    def waits_for(self, instruction: int) -> int | None:
+        """Returns the instruction that this one waited for, if it did for one."""
+        place = int(np.searchsorted(self.waiting, np.uint32(instruction)))  # of another type it would copy the array
+        there = place < len(self.waiting) and self.waiting[place] == instruction
+        return int(self.awaited[place]) if there else None
+
+    def waited_for_by(self, instruction: int) -> list[int]:
+        """Returns the first ``MOST_WAITING`` instructions that waited for this one."""
+        first, last = (int(np.searchsorted(self.holding, np.uint32(instruction), side)) for side in _SIDES)
+        found: list[int] = self.held[first : min(last, first + MOST_WAITING)].tolist()
+        return found
 
 
 @dataclass(frozen=True)
@@ -31,6 +69,7 @@ class Timeline:
         operations: the operation of each instruction (n,), by its place in ``names.operations``.
         pushes: for each token queue, in the order of ``names.queues``, the instructions that push to it.
         pops: for each token queue the instructions that pop from it.
+        awaited: by cause who waited for whom, where the trace says so.
     """
 
     names: TraceNames
@@ -39,6 +78,7 @@ class Timeline:
     operations: Array
     pushes: tuple[Uint32, ...]
     pops: tuple[Uint32, ...]
+    awaited: dict[str, Awaited]
 
     @staticmethod
     def of(source: RowSource) -> "Timeline":
@@ -50,7 +90,7 @@ class Timeline:
         names = source.names
         if not names.timed:
             raise CyclopsError("the trace has no times, as only function was simulated", field="timeline")
-        columns, pushes, pops = _read(source)
+        columns, pushes, pops, awaited = _read(source)
         last = max(names.cycles, int(columns["end"].max(initial=0)), int(columns["start"].max(initial=0)))
         unit = unit_numbers(names).astype(np.int32)[columns["kind"]]
         begins = np.array([launch.begin for launch in names.launches] or [0], np.int64)
@@ -63,13 +103,14 @@ class Timeline:
             start = columns["start"][mine]
             since = begins[np.maximum(np.searchsorted(begins, start, "right") - 1, 0)] if sent else None
             tracks.append(unit_slices(start, columns["end"][mine], waits, mine, last, since))
-        return Timeline(names, last, tuple(tracks), columns["kind"].astype(np.uint16), pushes, pops)
+        return Timeline(names, last, tuple(tracks), columns["kind"].astype(np.uint16), pushes, pops, awaited)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that it takes."""
         slices = sum(found.nbytes for track in self.tracks for found in track.values())
-        return slices + self.operations.nbytes + sum(rows.nbytes for rows in (*self.pushes, *self.pops))
+        awaited = sum(each.nbytes for each in self.awaited.values())
+        return slices + self.operations.nbytes + awaited + sum(rows.nbytes for rows in (*self.pushes, *self.pops))
 
     def document(self) -> dict[str, Any]:
         """Returns what the numbers of a window stand for, and the sums of every track, as JSON."""
@@ -119,22 +160,32 @@ class Timeline:
         ]
 
     def dependences(self, instruction: int) -> list[dict[str, Any]]:
-        """Returns the tokens that the instruction takes, and those that it sends, each with who is at the other end.
+        """Returns whom the instruction waits for, and who waits for it: by tokens, and by addresses.
 
-        The k-th pop of a queue takes the k-th token; a queue's first tokens may have been there at the start.
+        The k-th pop of a queue takes the k-th token; a queue's first tokens may have been there at the start, and have
+        no ``instruction``. By addresses there are those that cost cycles.
         """
-        found = []
+        return [*self._tokens(instruction), *self._addresses(instruction)]
+
+    def _addresses(self, instruction: int) -> Iterator[dict[str, Any]]:
+        for cause, awaited in self.awaited.items():
+            other = awaited.waits_for(instruction)
+            if other is not None:
+                yield {"kind": "address", "on": cause, "role": "waits_for", "instruction": other}
+            for other in awaited.waited_for_by(instruction):
+                yield {"kind": "address", "on": cause, "role": "waited_for_by", "instruction": other}
+
+    def _tokens(self, instruction: int) -> Iterator[dict[str, Any]]:
         for queue, pushes, pops in zip(self.names.queues, self.pushes, self.pops, strict=True):
             for role, mine, other, shift in (
-                ("takes", pops, pushes, -queue.initial),
-                ("sends", pushes, pops, queue.initial),
+                ("waits_for", pops, pushes, -queue.initial),
+                ("waited_for_by", pushes, pops, queue.initial),
             ):
-                place = int(np.searchsorted(mine, instruction))
+                place = int(np.searchsorted(mine, np.uint32(instruction)))
                 if place < len(mine) and mine[place] == instruction:
                     theirs = place + shift
                     known = int(other[theirs]) if 0 <= theirs < len(other) else None
-                    found.append({"queue": queue.name, "role": role, "instruction": known})
-        return found
+                    yield {"kind": "token", "on": queue.name, "role": role, "instruction": known}
 
     def neighbours(self, instruction: int) -> tuple[int | None, int | None]:
         """Returns the instructions before and after this one in its unit's part of the program; None at its ends."""
@@ -155,19 +206,25 @@ def _sums(track: dict[str, Slices], cycles: int) -> dict[str, int]:
     return {**sums, IDLE: cycles - sum(sums.values())}
 
 
-def _read(source: RowSource) -> tuple[dict[str, Array], tuple[Uint32, ...], tuple[Uint32, ...]]:
-    """The columns that slices are made of, and for each queue who pushes to it and who pops from it."""
+def _read(
+    source: RowSource,
+) -> tuple[dict[str, Array], tuple[Uint32, ...], tuple[Uint32, ...], dict[str, Awaited]]:
+    """The columns that slices are made of, who pushes to and pops from each queue, and by cause who waited for whom."""
     names = source.names
     wanted = ("kind", "start", "end", *(f"wait/{cause}" for cause in names.causes))
     columns: dict[str, list[Array]] = {name: [np.zeros(0, np.int32)] for name in wanted}
     moved: tuple[list[list[Uint32]], ...] = ([], [])
+    pairs = {cause: [np.zeros((2, 0), np.uint32)] for cause in names.causes_awaited}
     for rows in row_stretches(source):
         for name, parts in columns.items():
             parts.append(narrow(rows[name]))
         for found, verb in zip(moved, ("push", "pop"), strict=True):
             found.append([rows.index[mask].astype(np.uint32) for mask in tokens_of(rows, verb)])  # type: ignore[arg-type]
+        for cause, joined in pairs.items():
+            joined.append(np.stack(awaited_by(rows, cause)).astype(np.uint32))
+    awaited = {cause: Awaited.of(*np.concatenate(joined, axis=1)) for cause, joined in pairs.items()}
     pushes, pops = (tuple(_joined(found, len(names.queues))) for found in moved)
-    return {name: np.concatenate(parts) for name, parts in columns.items()}, pushes, pops
+    return {name: np.concatenate(parts) for name, parts in columns.items()}, pushes, pops, awaited
 
 
 def _joined(found: list[list[Uint32]], queues: int) -> Iterator[Uint32]:

@@ -21,10 +21,10 @@ from accel.isa.explicit.boxes import boxes_of
 from accel.isa.explicit.costs import cycles_of
 from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.explicit_family import ExplicitFamily
-from accel.isa.explicit.timing import units_of
+from accel.isa.explicit.timing import units_of, units_waited_for
 from accel.isa.explicit.timing_in_order import run
 from accel.isa.explicit.timing_layout import CAUSES, HAZARD, ORDER, PORT, TIMES, Stream
-from accel.isa.family import PREVIOUS, Boxes, Timing
+from accel.isa.family import PREVIOUS, Boxes, Timing, places_back
 
 Int64 = npt.NDArray[np.int64]
 
@@ -74,7 +74,8 @@ class OpenRowFamily(ExplicitFamily):
             cycles=int(end.max(initial=0)),
             busy=dict(zip(accelerator.units, busy.tolist(), strict=True)),
             tokens=tokens,
-            blockers={"issue": PREVIOUS, "hazard": blockers},
+            blockers={"issue": PREVIOUS, "hazard": units_waited_for(blockers, unit)},
+            awaited={"hazard": places_back(np.where(waits[HAZARD] > 0, blockers, -1))},
         )
 
     def timing_model(self, accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:

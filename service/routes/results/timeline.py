@@ -8,7 +8,7 @@ from pydantic import Field
 
 from accel.errors import CyclopsError
 from accel.trace.program_trace import Trace
-from accel.trace.timeline import MOST_BINS
+from accel.trace.timeline import MOST_BINS, MOST_WAITING
 from service.auth.route_policy import access
 from service.context import JobContext, RequestJobs
 from service.http.declarations import declare_content, declare_problems
@@ -89,18 +89,25 @@ class TimelineTracks(pydantic.BaseModel):
     )
 
 
-class TokenDependence(pydantic.BaseModel):
-    """A token that an instruction takes as it starts, or sends as it ends."""
+class Dependence(pydantic.BaseModel):
+    """An instruction that another one waits for: for the token that it sends as it ends, or for its addresses."""
 
-    queue: str
-    role: Literal["takes", "sends"]
-    instruction: int | None = Field(
-        description="who sent it, or takes it; null: it was there at the start, or is never taken"
+    kind: Literal["token", "address"] = Field(
+        description="a token that one takes as it starts; or addresses, where waiting for them cost cycles"
     )
-    unit: str | None = Field(description="that one's unit")
+    on: str = Field(
+        description="the token queue, or what was waited for, as in the record's `waited_for`", examples=["hazard"]
+    )
+    role: Literal["waits_for", "waited_for_by"] = Field(
+        description="whether this one waits for the other, or it for this"
+    )
+    instruction: int | None = Field(
+        description="the other one; null: the token was there at the start, or is never taken"
+    )
+    unit: str | None = Field(description="the other one's unit")
     op: str | None = Field(description="its operation")
     start: int | None = Field(description="its first cycle")
-    end: int | None = Field(description="the cycle after its last: as the token is sent")
+    end: int | None = Field(description="the cycle after its last: as a token is sent, or its addresses are free")
 
 
 class TimelineInstruction(pydantic.BaseModel):
@@ -109,7 +116,9 @@ class TimelineInstruction(pydantic.BaseModel):
     record: dict[str, Any] = Field(description="the record of the trace")
     previous: int | None = Field(description="the one before it in its unit's part of the program")
     next: int | None = Field(description="the one after it")
-    dependences: list[TokenDependence]
+    dependences: list[Dependence] = Field(
+        description=f"of those that waited for its addresses, the first {MOST_WAITING} of each cause"
+    )
 
 
 class TimelineMatch(pydantic.BaseModel):
@@ -181,7 +190,7 @@ def get_timeline_instruction(
     index: Annotated[int, Path(ge=0, le=_LAST, description="its place in the trace", examples=[0])],
     jobs: RequestJobs,
 ) -> TimelineInstruction:
-    """The instruction as the trace has it, its neighbours on its unit, and at the other end of each token whom."""
+    """The instruction as the trace has it, its neighbours on its unit, whom it waits for, and who waits for it."""
     trace, job = _open(jobs, id)
     found = trace.page(index, 1)
     if not found:
@@ -195,10 +204,10 @@ def get_timeline_instruction(
     )
 
 
-def _dependence(trace: Trace, queue: str, role: Literal["takes", "sends"], instruction: int | None) -> TokenDependence:
+def _dependence(trace: Trace, instruction: int | None, **said: Any) -> Dependence:
     there = trace.page(instruction, 1)[0] if instruction is not None else {}
-    said = {name: there.get(name) for name in ("unit", "op", "start", "end")}
-    return TokenDependence(queue=queue, role=role, instruction=instruction, **said)
+    other = {name: there.get(name) for name in ("unit", "op", "start", "end")}
+    return Dependence(instruction=instruction, **said, **other)
 
 
 @router.get("/search", summary="Search the timeline", responses=_PROBLEMS)

@@ -12,6 +12,7 @@ from service.context import RequestJobs
 from service.http.declarations import declare_content, declare_problems
 from service.jobs.job_id import JobId
 from service.routes.results.artifacts import artifacts_of, open_report
+from service.routes.results.graph import read_graph
 from service.web.pages.report_file import report_html
 from worker.records.job_artifacts import Artifacts, read_memory_plan
 
@@ -37,7 +38,8 @@ def get_report_file(id: JobId, jobs: RequestJobs) -> Response:  # noqa: A002 - t
     except (KeyError, CyclopsError):
         timeline = None
     name = jobs.get(id).label or f"Job {id[:12]}"
-    page = report_html(report, name, _document(artifacts), timeline, read_memory_plan(artifacts))
+    plan, graph = read_memory_plan(artifacts), read_graph(artifacts)
+    page = report_html(report, name, _document(artifacts), timeline, plan, graph)
     disposition = f'attachment; filename="cyclops-{id[:12]}.html"'
     return HTMLResponse(page, headers={"Content-Disposition": disposition})
 

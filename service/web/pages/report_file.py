@@ -10,15 +10,19 @@ import pydantic
 from markupsafe import Markup
 
 from accel.errors import CyclopsError
+from accel.report.graph_documents import GRAPH_FILE, ModelGraph
 from accel.report.memory_documents import MemoryPlan
 from accel.report.report_documents import Report, SimulationReport
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import Timeline
+from service.jobs.job_graph import job_graph
 from service.jobs.job_report import report_csv
+from service.web.figures.graph_figure import HEIGHT, INSET, graph_figure
 from service.web.figures.memory_figure import memory_figure
 from service.web.figures.report_figures import CATEGORIES
 from service.web.figures.report_values import report_values
 from service.web.figures.timeline_figure import timeline_figure
+from service.web.templating.bundle import Bundle
 from service.web.templating.environment import make_environment
 
 _STYLE = Path(__file__).parents[1] / "static" / "base.css"
@@ -34,6 +38,7 @@ def report_html(
     document: Any | None = None,
     timeline: Timeline | None = None,
     plan: MemoryPlan | None = None,
+    graph: ModelGraph | None = None,
 ) -> str:
     """Returns a report as a page of its own.
 
@@ -43,7 +48,10 @@ def report_html(
         document: the accelerator's, as JSON; None where it was not kept.
         timeline: of the program; None where its trace was not kept, or only function ran.
         plan: the memory plan; None where there is none, as of a program.
+        graph: of the model; None where there is none, as of a program.
     """
+    figure = None if graph is None else graph_figure(job_graph(graph, report))
+    styles = [_STYLE.read_text(encoding="utf-8"), *([] if figure is None else [Bundle.read().styles("graph")])]
     return (
         make_environment()
         .get_template("report_file.html")
@@ -54,7 +62,10 @@ def report_html(
             table_address=lambda table: _data_address(report_csv(report, table, plan)),
             categories=CATEGORIES,
             policy=POLICY,
-            style=Markup(_STYLE.read_text(encoding="utf-8")),  # noqa: S704  our own
+            style=Markup("\n".join(styles)),  # noqa: S704  our own
+            graph=figure,
+            box_height=HEIGHT,
+            box_inset=INSET,
             memory=None if plan is None else memory_figure(plan),
             timed=False,
             timeline=None if timeline is None else timeline_figure(timeline),
@@ -76,11 +87,12 @@ def folder_html(folder: Path, name: str) -> str:
         OSError: there is no report.
     """
     report = _REPORTS.validate_json((folder / "report.json").read_bytes()).model_dump()
-    path, memory = folder / "accelerator.json", folder / "memory.json"
+    path, memory, nodes = (folder / name for name in ("accelerator.json", "memory.json", GRAPH_FILE))
     document = json.loads(path.read_bytes()) if path.is_file() else None
     plan = MemoryPlan.model_validate_json(memory.read_bytes()) if memory.is_file() else None
+    graph = ModelGraph.model_validate_json(nodes.read_bytes()) if nodes.is_file() else None
     try:
         timeline = Trace.load(folder).timeline()
     except (OSError, CyclopsError):
         timeline = None
-    return report_html(report, name, document, timeline, plan)
+    return report_html(report, name, document, timeline, plan, graph)

@@ -54,15 +54,30 @@ class Bundle:
         Raises:
             KeyError: no island has this name.
         """
-        found = next((chunk for chunk in self.chunks.values() if chunk.entry and chunk.name == name), None)
-        if found is None:
-            raise KeyError(f"no island is called {name!r}")
+        found = self._entry(name)
         chunks = list(dict.fromkeys(chunk.file for chunk in self._imported(found)))
-        styles = dict.fromkeys(style for chunk in (found, *self._imported(found)) for style in chunk.css)
+        styles = self._styles(found)
         tags = [Markup('<link rel="stylesheet" href="{}">').format(_HREF.format(style)) for style in styles]
         tags += [Markup('<link rel="modulepreload" href="{}">').format(_HREF.format(file)) for file in chunks]
         script = Markup('<script type="module" src="{}"></script>').format(_HREF.format(found.file))
         return Markup("\n").join([*tags, script])
+
+    def styles(self, name: str, folder: Path = FOLDER) -> str:
+        """Returns the style sheets of an island as text, for a file that loads nothing.
+
+        Raises:
+            KeyError: no island has this name.
+        """
+        return "\n".join((folder / style).read_text(encoding="utf-8") for style in self._styles(self._entry(name)))
+
+    def _entry(self, name: str) -> _Chunk:
+        found = next((chunk for chunk in self.chunks.values() if chunk.entry and chunk.name == name), None)
+        if found is None:
+            raise KeyError(f"no island is called {name!r}")
+        return found
+
+    def _styles(self, entry: _Chunk) -> list[str]:
+        return list(dict.fromkeys(style for chunk in (entry, *self._imported(entry)) for style in chunk.css))
 
     def _imported(self, chunk: _Chunk) -> Iterator[_Chunk]:
         """Yields the chunks that are loaded before this one can run."""

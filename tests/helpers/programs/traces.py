@@ -14,7 +14,7 @@ from accel.trace.trace_rows import Index, Rows, make_index
 
 UNITS = ("load", "compute")
 TOKENS = {"take": "pop", "give": "push"}
-CAUSES = ("fetch", "load_to_compute", "compute_to_load", "memory")
+CAUSES = ("fetch", "load_to_compute", "compute_to_load", "hazard", "memory")
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ def names(launches: list[tuple[str, int, int]], *, initial: int = 0, causes: tup
         ),
         fields=("take", "give", "base", "imm", "count"),
         causes=causes,
+        causes_awaited=tuple(cause for cause in causes if cause == "hazard"),
         launches=tuple(LaunchSpan(name=name, begin=begin, end=end) for name, begin, end in launches),
         hosts=(HostSpan(name="widen", cycle=0),),
         origins=(
@@ -85,7 +86,9 @@ def random_trace(seed: int, count: int, *, initial: int = 0) -> Held:
     waits = {cause: rng.integers(0, 30, count) * (rng.random(count) < 0.3) for cause in CAUSES}
     length = rng.choice([0, 1, 2, 7, 300], count)
     waits["memory"] = np.minimum(waits["memory"], length)
-    gap = sum(waits[cause] for cause in CAUSES[:3]) + rng.integers(0, 3, count) * (rng.random(count) < 0.1)
+    gap = sum(waits[cause] for cause in CAUSES if cause != "memory") + rng.integers(0, 3, count) * (
+        rng.random(count) < 0.1
+    )
     start, end = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for number in range(len(UNITS)):
         mine = unit == number
@@ -100,6 +103,9 @@ def random_trace(seed: int, count: int, *, initial: int = 0) -> Held:
     for place, (name, (low, high)) in enumerate(limits.items()):
         columns[f"field/{name}"] = rng.integers(low, high, count) * has[kind, place]
     columns |= {f"wait/{cause}": cycles for cause, cycles in waits.items()}
+    awaited = np.maximum(np.arange(count) - rng.integers(1, 60, count), 0)
+    awaited = np.where(rng.random(count) < 0.1, np.minimum(np.arange(count) + 3, count - 1), awaited)
+    columns["awaited/hazard"] = np.where(waits["hazard"] > 0, np.arange(count) - awaited, 0)
     return Held(names(spans, initial=initial), columns)
 
 
@@ -112,14 +118,28 @@ def plain_csv(held: Held) -> bytes:
     fields, causes = held.names.fields, held.names.causes
     origin = ["nodes", "function", "site", "pragma", "stage"]
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["index", "launch", "unit", "op", "start", "end", *fields, *(f"wait_{c}" for c in causes), *origin])
+    writer.writerow(
+        [
+            "index",
+            "launch",
+            "unit",
+            "op",
+            "start",
+            "end",
+            *fields,
+            *(f"wait_{c}" for c in causes),
+            "awaited_hazard",
+            *origin,
+        ]
+    )
     for r in records(held):
         waits = {w["on"]: w["cycles"] for w in r["waited_for"]}
         o = r["origin"]
         cells = [safe(" ".join(o["nodes"])), *(safe(str(o[name])) for name in origin[1:])] if o else [""] * 5
         heads = [r["index"], safe(r["launch"]), r["unit"], r["op"], r["start"], r["end"]]
         values = [r["fields"].get(name, "") for name in fields]
-        writer.writerow([*heads, *values, *(waits.get(cause, 0) for cause in causes), *cells])
+        (awaited,) = [w.get("instruction") for w in r["waited_for"] if w["on"] == "hazard"] or [None]
+        writer.writerow([*heads, *values, *(waits.get(cause, 0) for cause in causes), awaited, *cells])
     return file.getvalue().encode()
 
 
@@ -132,7 +152,9 @@ def plain_text(held: Held) -> bytes:
     for r in records(held):
         words = [r["index"], r["launch"], r["unit"], r["op"], r["start"], r["end"]]
         words += [f"{name}={value}" for name, value in r["fields"].items()]
-        words += [f"wait:{w['on']}={w['cycles']}" for w in r["waited_for"]]
+        for wait in r["waited_for"]:
+            words.append(f"wait:{wait['on']}={wait['cycles']}")
+            words += [f"awaited:{wait['on']}={wait['instruction']}"] if "instruction" in wait else []
         line = " ".join(map(str, words))
         line += f"  : {r['does']}" if r["does"] else ""
         if o := r["origin"]:
@@ -155,11 +177,13 @@ def pipeline_trace(seed: int, count: int) -> Held:
         end = start + int(rng.integers(8, 40))
         for cause, own in (("load_to_compute", 1), ("compute_to_load", 0)):
             columns[f"wait/{cause}"][row] = (start - fetched) * (unit == own)
-        columns["wait/memory"][row] = rng.integers(0, 5) * (unit == 0)
+        columns["wait/memory"][row], columns["wait/hazard"][row] = rng.integers(0, 5) * (unit == 0), 0
         columns["field/take"][row], columns["start"][row], columns["end"][row] = take, start, end
         free[unit] = end
         if columns["field/give"][row]:
             tokens[1 - unit].append(end)
+    awaited = np.arange(count) - columns["awaited/hazard"]
+    columns["awaited/hazard"][columns["start"][awaited] >= columns["start"]] = 0  # nothing waits for what comes later
     (name, *_), last = [launch.name for launch in held.names.launches], max(free)
     columns["launch"][:] = 0
     return Held(names([(name, 0, last)]), columns)

@@ -1,4 +1,4 @@
-/** The selected instruction: what the trace says of it, and whose tokens it takes and sends. */
+/** The selected instruction: what the trace says of it, whom it waits for, and who waits for it. */
 
 import { apiUrl } from "../api";
 import { button, element } from "../dom";
@@ -16,17 +16,19 @@ export interface Details {
     fields: Record<string, number>;
     start: number;
     end: number;
-    waited_for: { cause: string; cycles: number; on: string }[];
+    waited_for: { cause: string; cycles: number; on: string; instruction?: number }[];
     origin: { nodes: string[]; function: string; site: number; pragma: string; stage: string } | null;
   };
   previous: number | null;
   next: number | null;
-  dependences: Token[];
+  dependences: Dependence[];
 }
 
-export interface Token {
-  queue: string;
-  role: "takes" | "sends";
+export interface Dependence {
+  kind: "token" | "address";
+  /** The token queue, or the cause of the wait. */
+  on: string;
+  role: "waits_for" | "waited_for_by";
   instruction: number | null;
   unit: string | null;
   op: string | null;
@@ -48,7 +50,8 @@ export function showDetails(
     ["Cycles", [`${count(record.start)} to ${count(record.end)}: ${cycles(record.end - record.start)}, ${time(record.end - record.start, tracks.clock_mhz)}`]],
     ["Layer", layer(record, tracks, job, has("graph"))],
     ["Waited", waits(record.waited_for, tracks)],
-    ["Tokens", tokens(details.dependences, select)],
+    ["Waits for", others(details.dependences, "waits_for", job, select)],
+    ["Waited for by", others(details.dependences, "waited_for_by", job, select)],
   ];
   if (record.does !== "") {
     facts.push(["Does", [element("code", {}, record.does)]]);
@@ -110,18 +113,23 @@ function waits(waited: Details["record"]["waited_for"], tracks: Tracks): string[
   return [found.length > 0 ? found.join(", ") : "for nothing"];
 }
 
-function tokens(dependences: Token[], select: (instruction: number) => void): (Node | string)[] {
-  if (dependences.length === 0) {
-    return ["none"];
-  }
-  const lines = dependences.map(({ queue, role, instruction, op, end, start }) => {
-    if (instruction === null) {
-      return element("li", {}, role === "takes" ? `takes one of ${queue} that was there at the start` : `sends one to ${queue} that nothing takes`);
-    }
-    const other = button(`${op ?? ""} ${count(instruction)}`, () => select(instruction));
-    return role === "takes"
-      ? element("li", {}, `takes one of ${queue} from `, other, `, which ended at ${count(end ?? 0)}`)
-      : element("li", {}, `sends one to ${queue} for `, other, `, which starts at ${count(start ?? 0)}`);
-  });
-  return [element("ul", { class: "plain" }, ...lines)];
+/** The instructions that this one waits for, or that wait for it: each a link that selects it. */
+function others(dependences: Dependence[], role: Dependence["role"], job: string, select: (instruction: number) => void): (Node | string)[] {
+  const lines = dependences
+    .filter((each) => each.role === role)
+    .map(({ kind, on, instruction, op, end, start }) => {
+      if (instruction === null) {
+        return element("li", {}, role === "waits_for" ? `a token of ${on} that was there at the start` : `nothing takes the token that it sends to ${on}`);
+      }
+      const other = element("a", { href: apiUrl(`/jobs/${job}/timeline`, { select: instruction }) }, `instruction ${count(instruction)} (${op ?? ""})`);
+      other.addEventListener("click", (event) => {
+        if (!event.ctrlKey && !event.metaKey && !event.shiftKey) {
+          event.preventDefault();
+          select(instruction);
+        }
+      });
+      const why = kind === "token" ? `a token of ${on}` : `addresses, ${on}`;
+      return element("li", {}, other, role === "waits_for" ? `, ${why}: it ended at ${count(end ?? 0)}` : `, ${why}: it starts at ${count(start ?? 0)}`);
+    });
+  return lines.length === 0 ? ["none"] : [element("ul", { class: "plain" }, ...lines)];
 }

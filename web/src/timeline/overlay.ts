@@ -1,4 +1,4 @@
-/** What is drawn over the lanes: layers, names of slices, the axis, the selection, its tokens, and the markers. */
+/** What is drawn over the lanes: layers, names of slices, the axis, the selection, what it waits for, and the markers. */
 
 import { axisTime, count } from "../format";
 import type { Colours } from "./colours";
@@ -176,16 +176,37 @@ function drawSelection(pen: Pen, scene: Scene, x: Place): void {
   pen.strokeStyle = colours.text;
   pen.lineWidth = 2;
   pen.strokeRect(left, laneTop(track) - 1, Math.max(x(details.record.end) - left, 2), LANE + 2);
-  for (const token of details.dependences) {
-    const other = tracks.tracks.findIndex(({ unit }) => unit === token.unit);
-    if (other >= 0 && token.end !== null && token.start !== null) {
-      const [from, to] = token.role === "takes" ? [other, track] : [track, other];
-      const [begin, end] =
-        token.role === "takes" ? [token.end, details.record.start] : [details.record.end, token.start];
-      drawArrow(pen, x(begin), from, x(end), to);
-    }
+  for (const arrow of arrowsOf(details, tracks)) {
+    drawArrow(pen, x(arrow.begin), arrow.from, x(arrow.end), arrow.to);
   }
   pen.lineWidth = 1;
+}
+
+/** An arrow from the end of an instruction, on the lane `from`, to the start of one that waits for it, on `to`. */
+export interface Arrow {
+  from: number;
+  to: number;
+  begin: number;
+  end: number;
+}
+
+/** The arrows of the selection. One to a piece of a loop, whose last piece ends later, is upright. */
+export function arrowsOf(details: Details | null, { tracks }: Tracks): Arrow[] {
+  if (details === null) {
+    return [];
+  }
+  const { record, dependences } = details;
+  const lane = (name: string | null): number => tracks.findIndex(({ unit }) => unit === name);
+  const track = lane(record.unit);
+  return dependences.flatMap(({ role, unit, start, end }) => {
+    const other = lane(unit);
+    if (other < 0 || start === null || end === null) {
+      return [];
+    }
+    const mine = role === "waits_for";
+    const to = mine ? record.start : start;
+    return [{ from: mine ? other : track, to: mine ? track : other, begin: Math.min(mine ? end : record.end, to), end: to }];
+  });
 }
 
 function drawArrow(pen: Pen, fromX: number, from: number, toX: number, to: number): void {

@@ -11,7 +11,7 @@ import { Lanes } from "./lanes";
 import { Loader } from "./loader";
 import { heightOf, LANE, laneAt, laneTop, MEMORY, memoryTop } from "./layout";
 import { drawMemories, fillOn } from "./memories";
-import { drawGround, drawOverlay, type Scene } from "./overlay";
+import { arrowsOf, drawGround, drawOverlay, type Scene } from "./overlay";
 import { timelineSvg } from "./svg";
 import { describe, measured } from "./texts";
 import { type Look, lookAt } from "./prepare";
@@ -202,6 +202,7 @@ class Timeline {
     canvas.dataset["detail"] = shown.enough ? "fine" : "coarse";
     canvas.dataset["memories"] = tracks.memories.map(({ name }, memory) => `${name}:${memoryTop(tracks, memory)}:${MEMORY}:${full[memory]}`).join(" ");
     canvas.dataset["selected"] = this.details === null ? "" : String(this.details.record.index);
+    canvas.dataset["arrows"] = arrowsOf(this.details, tracks).map(({ from, begin, to, end }) => `${from}:${begin}:${to}:${end}`).join(" ");
     if (this.said === 0) {
       this.said = window.setTimeout(() => {
         this.said = 0;

@@ -11,7 +11,7 @@ import numpy as np
 
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
-from accel.isa.family import Activity
+from accel.isa.family import Activity, places_back
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream.configuration_registers import sizes
@@ -41,6 +41,8 @@ class StreamTiming:
         end: (n,) when the last of them has completed.
         waits: cause to cycles (n,), summed over its primitive instructions: ``processor``, ``reservation_station`` (no
             entry), ``load``, ``execute`` and ``store`` (rows that these use), ``unit`` (its controller was busy).
+        awaited: ``load``, ``execute`` and ``store`` to how many places before each instruction (n,) the one stands that
+            it waited longest for; 0 for none. That primitive instructions of a loop wait for each other is left out.
         cycles: when everything is done, writes acknowledged.
         busy: cycles in which ``load``, ``execute`` and ``store`` have begun something that is not complete.
         expanded: the primitive instructions, by instruction, and in the order in which they entered the station.
@@ -51,6 +53,7 @@ class StreamTiming:
     start: Signed
     end: Signed
     waits: dict[str, Signed]
+    awaited: dict[str, Int64]
     cycles: int
     busy: dict[str, int]
     expanded: ExpandedStream
@@ -167,6 +170,7 @@ def time_stream(words: Words, parameters: GemminiParameters, context: LaunchCont
     found = LaunchContext.fresh(parameters) if context is None else context
     run = _finished(run_stream(words, parameters, found))
     rows = run.log[np.argsort(run.log[:, log.ORIGIN], kind="stable")]
+    origin = run.log[:, log.ORIGIN]  # by the numbers of rows that the log itself has
     first = np.searchsorted(rows[:, log.ORIGIN], np.arange(len(words) + 1)).astype(np.int64)
     start, end = rows[:, log.BEGUN], _ends(rows)
     none = np.zeros(len(words), np.int64)
@@ -175,6 +179,10 @@ def time_stream(words: Words, parameters: GemminiParameters, context: LaunchCont
         start=_folded(start, first, np.minimum, run.accepted),
         end=_folded(end, first, np.maximum, run.accepted),
         waits={name: _folded(row, first, np.add, none) for name, row in by_cause.items()},
+        awaited={
+            name: places_back(_longest_waited_for(rows, by_cause[name], origin, queue, len(words)))
+            for queue, name in enumerate(_UNITS)
+        },
         cycles=run.cycles,
         busy={name: _union(start, end, rows[:, log.QUEUE] == queue) for queue, name in enumerate(_UNITS)},
         expanded=ExpandedStream(rows[:, [log.FUNCT, log.RS1, log.RS2]], rows[:, log.ORIGIN]),
@@ -200,6 +208,22 @@ def _waits_of(rows: Int64) -> dict[str, Int64]:
         reached = until
     waits["unit"] = begun - reached
     return waits
+
+
+def _longest_waited_for(rows: Int64, waits: Int64, origin: Int64, queue: int, count: int) -> Int64:
+    """For each of ``count`` instructions the one of a queue that it waited longest for, another than itself; -1: none.
+
+    ``waits`` (m,) are the cycles that the primitive instructions lost to that queue, ``origin`` (m,) is of which
+    instruction each row of the machine's log is.
+    """
+    at = np.flatnonzero(waits > 0)
+    mine, other = rows[at, log.ORIGIN], origin[rows[at, log.CLEARED_BY + queue]]
+    apart = mine != other
+    at, mine, other = at[apart], mine[apart], other[apart]
+    order = np.lexsort((waits[at], mine))
+    found = np.full(count, -1, np.int64)
+    found[mine[order]] = other[order]  # the last of an instruction is its longest
+    return found
 
 
 def _union(start: Int64, end: Int64, chosen: np.ndarray) -> int:

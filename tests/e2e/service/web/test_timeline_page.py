@@ -179,7 +179,7 @@ def test_a_token_leads_to_who_sent_it_and_back(visit: Visit, job: dict, api: Cal
     )
     token = next(d for d in api(f"/timeline/instructions/{waiting}")["dependences"] if d["instruction"])
     opened(page, job, select=waiting)
-    page.get_by_role("button", name=f"{token['op']} {token['instruction']}", exact=True).first.click()
+    page.get_by_role("link", name=f"instruction {token['instruction']} ({token['op']})", exact=True).first.click()
     page.wait_for_selector(f'canvas[data-selected="{token["instruction"]}"]')
     begin, end = window_of(page)
     assert begin <= token["start"] <= token["end"] <= end

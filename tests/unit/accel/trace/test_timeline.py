@@ -187,10 +187,29 @@ def test_a_token_leads_from_its_push_to_its_pop(seed: int, count: int, initial: 
                     moves[verb].append(record["index"])
         for place, pop in enumerate(moves["take"]):
             source = moves["give"][place] if place < len(moves["give"]) else None
-            said = [d for d in timeline.dependences(pop) if d["queue"] == queue.name and d["role"] == "takes"]
-            assert said == [{"queue": queue.name, "role": "takes", "instruction": source}]
+            said = [d for d in timeline.dependences(pop) if d["on"] == queue.name and d["role"] == "waits_for"]
+            assert said == [{"kind": "token", "on": queue.name, "role": "waits_for", "instruction": source}]
             if source is not None:
-                assert {"queue": queue.name, "role": "sends", "instruction": pop} in timeline.dependences(source)
+                assert {**said[0], "role": "waited_for_by", "instruction": pop} in timeline.dependences(source)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 80))
+def test_an_address_leads_to_who_held_it_and_back(seed: int, count: int) -> None:
+    held = random_trace(seed, count)
+    timeline, waiting = Timeline.of(held), dict[int, list[int]]()
+    for record in records(held):
+        (awaited,) = [wait["instruction"] for wait in record["waited_for"] if "instruction" in wait] or [None]
+        assert addresses(timeline, record["index"], "waits_for") == ([] if awaited is None else [awaited])
+        waiting.setdefault(awaited, []).append(record["index"])
+    for index in range(count):
+        assert addresses(timeline, index, "waited_for_by") == waiting.get(index, [])
+
+
+def addresses(timeline: Timeline, instruction: int, role: str) -> list[int]:
+    found = [d for d in timeline.dependences(instruction) if d["kind"] == "address"]
+    assert all(d["on"] == "hazard" for d in found)
+    return [d["instruction"] for d in found if d["role"] == role]
 
 
 def test_who_released_an_instruction_ended_when_it_started() -> None:
@@ -200,8 +219,12 @@ def test_who_released_an_instruction_ended_when_it_started() -> None:
     for record in found:
         for wait in record["waited_for"]:
             if wait["cause"] == "token":
-                (taken,) = [d for d in timeline.dependences(record["index"]) if d["role"] == "takes"]
-                assert taken["queue"] == wait["on"]
+                (taken,) = [
+                    each
+                    for each in timeline.dependences(record["index"])
+                    if (each["kind"], each["role"]) == ("token", "waits_for")
+                ]
+                assert taken["on"] == wait["on"]
                 assert found[taken["instruction"]]["end"] == record["start"]
                 waited += 1
     assert waited > 3

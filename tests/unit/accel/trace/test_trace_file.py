@@ -142,6 +142,9 @@ def with_names(**changes: object) -> Callable[[bytes], bytes]:
     return lambda data: json.dumps((found := json.loads(data)) | {"names": found["names"] | changes}).encode()
 
 
+FETCH = (b'"causes_awaited":[', b'"causes_awaited":["fetch",')  # the first rows waited for something before them
+
+
 @pytest.mark.parametrize(
     ("part", "change"),
     [
@@ -157,6 +160,8 @@ def with_names(**changes: object) -> Callable[[bytes], bytes]:
         ("names.json", with_names(operations=[])),
         ("rows.npy", lambda data: data[:500]),
         ("rows.npy", lambda data: data[:20]),
+        ("names.json", with_names(causes_awaited=["fetch"])),
+        ("names.json", lambda data: data.replace(b'"constants":{', b'"constants":{"awaited/fetch":7,').replace(*FETCH)),
         ("spans.npy", lambda _: None),
         ("spans.npy", lambda data: data[:8]),
         ("tokens.npy", lambda data: data[:24]),
@@ -168,6 +173,19 @@ def test_damage_is_named(tmp_path: Path, part: str, change: Callable[[bytes], by
     with pytest.raises(CyclopsError, match="the trace cannot be read") as caught:
         forms(Trace.load(tmp_path))
     assert caught.value.field == "trace"
+
+
+def test_a_file_of_the_version_before_opens(tmp_path: Path) -> None:
+    """Catches a reader that asks an older file for whom its instructions waited."""
+    held = random_trace(6, 100)
+    names = held.names.model_copy(update={"version": 2, "causes_awaited": ()})
+    before = Held(names, {name: held.columns[name] for name in names.columns})
+    Trace(before).save(tmp_path)
+    rewritten(tmp_path / "trace.npz", "names.json", lambda data: data.replace(b'"causes_awaited":[],', b""))
+    opened = Trace.load(tmp_path)
+    assert forms(opened) == forms(Trace(before))
+    assert [wait for record in opened.page(0, 100) for wait in record["waited_for"] if "instruction" in wait] == []
+    assert {each["kind"] for index in range(100) for each in opened.timeline().dependences(index)} == {"token"}
 
 
 def test_an_archive_packed_anew_is_read_if_it_is_not_compressed(tmp_path: Path) -> None:

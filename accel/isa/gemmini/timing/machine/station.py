@@ -168,7 +168,7 @@ def allocate(m: Int64, command: int, now: int, rows: Int64) -> bool:
     rows[row, log.ASKED], rows[row, log.ENTERED] = m[command + at.F_ASKED], now
     rows[row, log.ISSUED] = rows[row, log.COMPLETE] = rows[row, log.BEGUN] = -1
     for other in range(3):
-        rows[row, log.CLEARED + other] = -1
+        rows[row, log.CLEARED + other] = rows[row, log.CLEARED_BY + other] = -1
     m[at.LOGGED] += 1
     m[at.PROGRESS] = now
     return True
@@ -190,7 +190,7 @@ def ready_slot(m: Int64, queue: int, now: int) -> int:
 @compiled
 def _clear(m: Int64, queue: int, slot: int, now: int, rows: Int64, everywhere: bool) -> None:
     """Nobody waits for a slot any more: in its own queue, or ``everywhere``."""
-    bit = 1 << slot
+    bit, row = 1 << slot, m[_entry(queue, slot) + at.S_ROW]
     for other in range(3):
         if other != queue and not everywhere:
             continue
@@ -202,6 +202,7 @@ def _clear(m: Int64, queue: int, slot: int, now: int, rows: Int64, everywhere: b
                 if m[entry + at.S_DEPS + queue] & bit:
                     m[entry + at.S_DEPS + queue] &= ~bit
                     rows[m[entry + at.S_ROW], log.CLEARED + queue] = now
+                    rows[m[entry + at.S_ROW], log.CLEARED_BY + queue] = row
             used >>= 1
             place += 1
 

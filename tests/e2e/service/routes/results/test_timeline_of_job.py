@@ -57,7 +57,7 @@ def test_an_instruction_names_who_sent_its_tokens(timeline: Callable[..., Any], 
         for wait in (wait for wait in record["waited_for"] if wait["cause"] == "token"):
             said = timeline(f"/instructions/{record['index']}").json()
             assert said["record"] == record
-            (taken,) = [d for d in said["dependences"] if (d["queue"], d["role"]) == (wait["on"], "takes")]
+            (taken,) = [d for d in said["dependences"] if (d["on"], d["role"]) == (wait["on"], "waits_for")]
             assert taken["end"] == records[taken["instruction"]]["end"] <= record["start"]
             assert taken["op"] == records[taken["instruction"]]["op"]
             by_token += 1

@@ -100,6 +100,23 @@ def test_random_streams_take_the_cycles_of_the_reference(synchronisation, ports,
     assert timing.end.tolist() == [item.end for item in expected]
     assert timing.cycles == max(timing.end)
     _every_cycle_is_accounted_for(decoded, timing)
+    _waits_for_addresses_end_with_who_held_them(timing, expected)
+
+
+def _waits_for_addresses_end_with_who_held_them(timing: Any, items: list[explicit_timing.Item]) -> None:
+    """Catches another instruction named than the last of those before that held an address, or one where none did."""
+    for index, item in enumerate(items):
+        back, lost = int(timing.awaited["hazard"][index]), int(timing.waits["hazard"][index])
+        free = item.start - int(timing.waits["port"][index])
+        held = [other.end for other in items[:index] if explicit_timing.meet(other, item)]
+        if lost:
+            assert 0 < back <= index
+            other = items[index - back]
+            assert explicit_timing.meet(other, item)
+            assert other.end == max(held) == free
+        else:
+            assert back == 0
+            assert max(held, default=0) <= free
 
 
 @pytest.mark.parametrize("limit", [1, 3])
