@@ -94,9 +94,9 @@ class FloatNetwork:
         *,
         changed: Iterable[onnx.NodeProto] = (),
     ) -> None:
-        """Puts ``replacements`` where the last of ``removed`` was; ``shape`` is that of new tensors between them.
+        """Puts ``replacements`` where the last of ``removed`` was, if any; new tensors between them have ``shape``.
 
-        Nothing is put where nothing is removed. ``changed`` are nodes that stay and have other inputs or outputs now. The time is that of these nodes alone.
+        ``changed`` are nodes that stay and have other inputs or outputs now. The time is that of these nodes alone.
         """
         names, added, at = [node.name for node in removed], list(replacements), 0
         if names:

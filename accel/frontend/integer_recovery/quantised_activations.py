@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from accel.frontend.onnx_model.channel_factors import channel_factors
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.onnx_nodes import constants_of
-from accel.frontend.onnx_model.channel_factors import channel_factors
 from accel.util.arrays import Array, Float32
 
 

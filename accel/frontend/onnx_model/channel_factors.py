@@ -1,6 +1,7 @@
 """Factors of the channels of tensors, which two layers agree on when a model is quantised.
 
-They travel in the metadata of the nodes whose results have them, so that these can be compared with the float network's.
+They travel in the metadata of the nodes whose results have them, so that these can be compared with those of the
+float network.
 """
 
 import json

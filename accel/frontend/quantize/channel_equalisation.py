@@ -51,7 +51,8 @@ class _Run:
 class _Extent:
     """How large the channels of a tensor are over the samples: [C].
 
-    ``tops`` are means over the samples of their largest magnitudes, ``most`` the largest of all, ``squares`` mean squares.
+    ``tops`` are means over the samples of their largest magnitudes, ``most`` the largest of all, ``squares`` mean
+    squares.
     """
 
     tops: Float64

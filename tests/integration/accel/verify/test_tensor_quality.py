@@ -22,7 +22,10 @@ QUICK = {"trace": False, "schedule": "quick", "limits": "some"}
 
 
 def layers(worst: str = "") -> onnx.ModelProto:
-    """Three convolutions with relus; in the weights of ``worst`` one is so large that int8 has nothing of the rest."""
+    """Three convolutions with relus; in the weights of ``worst`` one is so large that int8 has nothing of the rest.
+
+    Then they have clips between them, through which no factors of channels come to make up for that.
+    """
     graph, random = Graph("layers"), np.random.default_rng(1)
     x = graph.input("x", (1, 16, 8, 8))
     for name in ("first", "second", "third"):
@@ -30,7 +33,8 @@ def layers(worst: str = "") -> onnx.ModelProto:
         weight[0, 0, 0, 0] = 40 if name == worst else weight[0, 0, 0, 0]
         bias = graph.constant(f"{name}_bias", random.normal(0, 0.1, 16).astype(np.float32))
         x = graph.node("Conv", name, [x, graph.constant(f"{name}_weight", weight), bias], pads=[1] * 4)
-        x = graph.node("Relu", f"/{name}/relu", [x])
+        bounds = [graph.constant(f"{name}_{end}", np.float32(at)) for end, at in (("low", -0.01), ("high", 1e3))]
+        x = graph.node("Clip", f"/{name}/relu", [x, *bounds]) if worst else graph.node("Relu", f"/{name}/relu", [x])
     graph.output(x, (1, 16, 8, 8))
     return graph.model()
 
