@@ -118,7 +118,7 @@ class Targets:
     ``activations`` are the tensors that get a scale. ``moves`` are pairs of them where the second only holds elements
     of the first, and perhaps zeros, so that one scale serves both; in the order of the graph. ``joins`` are the
     operands of each concatenation and its result, which have one scale too. ``additions`` are all operators whose
-    operands' scales must differ by powers of two. ``gates`` are products of an image and one factor a channel, which the
+    operands' scales must differ by powers of two. ``gates`` are products of an image and one factor a channel that the
     host computes in integers, whatever their scales. ``ends`` are the tensors that operators are requantised to, by
     their first results.
     """
