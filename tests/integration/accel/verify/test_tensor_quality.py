@@ -9,8 +9,9 @@ import onnxruntime
 import pytest
 
 from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.dry_run import plan_model
 from accel.driver.run_model import run_model
-from accel.driver.run_options import Options
+from accel.driver.run_options import Options, QuantisationOptions
 from accel.errors import InvalidModel
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.report.report_documents import Report
@@ -118,3 +119,16 @@ def test_without_a_reference_there_are_the_float_tensors_alone(tmp_path: Path) -
     report = run(layers(), tmp_path, intermediates=["/first/relu"], verify_seconds=0)
     assert report.tensors == []
     assert list(np.load(tmp_path / "intermediates.npz")) == ["float/first/relu"]
+
+
+def test_half_of_the_levels_that_padding_costs_is_said(tmp_path: Path) -> None:
+    """It would catch a loss that the machine's loads cause and nobody is told, and one told where there is none."""
+    (warning,) = run(layers(), tmp_path).warnings
+    assert warning.kind == "half-range"
+    assert warning.detail.startswith("of 2 tensors behind a relu")
+    assert "/first/relu, /second/relu;" in warning.detail  # nothing pads the last
+    planned = plan_model(layers().SerializeToString(), load_accelerator("vta"))
+    assert [each.detail for each in planned.warnings] == [warning.detail]
+    all_points = QuantisationOptions(zero_points="all")
+    assert not plan_model(layers().SerializeToString(), load_accelerator("vta"), quantisation=all_points).warnings
+    assert not plan_model(layers().SerializeToString(), load_accelerator("gemmini")).warnings
