@@ -34,6 +34,7 @@ from accel.simulate.engine import Simulation
 from accel.trace.trace_builder import make_trace
 from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore
+from accel.util.whole_files import write_whole
 from accel.verify.input_tensors import Tensors, save_tensors
 from accel.verify.output_quality import Qualities
 from accel.verify.tensor_quality import TensorQualities
@@ -96,9 +97,9 @@ class Quantised(Compilation):
 
     def save(self, out: Path) -> None:
         """Write ``model.qdq.onnx``, and ``graph.json`` of the model as uploaded."""
-        (out / "model.qdq.onnx").write_bytes(with_embedded_data(self.model).SerializeToString())
+        write_whole(out / "model.qdq.onnx", with_embedded_data(self.model).SerializeToString())
         graph = describe_graph(self.job.original, self.job.types)
-        (out / GRAPH_FILE).write_text(graph.model_dump_json() + "\n", encoding="utf-8")
+        write_whole(out / GRAPH_FILE, graph.model_dump_json() + "\n")
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ class Emitted(Compilation):
         """Write ``program.zip`` and ``instructions.bin``."""
         if isinstance(self.origin, Modules):
             save_program(self.program, out / PROGRAM_FILE)
-            (out / "instructions.bin").write_bytes(little_endian(self.program.words).data)
+            write_whole(out / "instructions.bin", little_endian(self.program.words).data)
 
 
 @dataclass(frozen=True)
@@ -297,5 +298,5 @@ class Reported(Compilation):
 
     def save(self, out: Path) -> None:
         """Write ``memory.json`` and ``accelerator.json``."""
-        (out / "memory.json").write_text(self.memory.model_dump_json() + "\n", encoding="utf-8")
-        (out / "accelerator.json").write_bytes(canonical(self.program.accelerator))
+        write_whole(out / "memory.json", self.memory.model_dump_json() + "\n")
+        write_whole(out / "accelerator.json", canonical(self.program.accelerator))

@@ -28,7 +28,7 @@ from accel.lowering.analysis.composite import CompositeRegion, is_composite_call
 from accel.lowering.ir.function_attributes import LAUNCHES, dump_region, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main
 from accel.region.tilings import Tiling
-from accel.report.job_report import model_warnings, rounding_warnings
+from accel.report.job_report import half_range_warnings, model_warnings, rounding_warnings
 from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode
 from accel.report.planned_launches import planned_launch
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
@@ -103,12 +103,17 @@ def plan_loaded_model(
     packed = pack_graph(chosen)
     launches = list(_launches(chosen.module, packed.module, capabilities, RegionTimer(target)))
     macs = sum(launch.macs for launch in launches)
+    centred = [each.source for each in packed.imported.activations if not quantised and each.zero_point == 0]
     return Plan(
         accelerator=accelerator.name,
         provenance=made_from,
         family=accelerator.family,
         quantisation="none" if quantised else "random samples" if calibration is None else "given samples",
-        warnings=[*model_warnings(info), *rounding_warnings(packed.imported.biases, accelerator.title)],
+        warnings=[
+            *model_warnings(info),
+            *rounding_warnings(packed.imported.biases, accelerator.title),
+            *half_range_warnings(centred, original, accelerator.title),
+        ],
         nodes=_nodes(original, launches, packed.host_ops, packed.imported.operators),
         launches=launches,
         macs=Macs(total=info.macs, accelerator=macs, share=macs / info.macs if info.macs else 0.0),

@@ -52,7 +52,7 @@ from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
 from accel.report.job_memory import memory_plan
-from accel.report.job_report import make_report, model_warnings, rounding_warnings, run_warnings
+from accel.report.job_report import half_range_warnings, make_report, model_warnings, rounding_warnings, run_warnings
 from accel.report.program_limits import begin_limits
 from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
@@ -310,6 +310,8 @@ def measure_quality(done: Verified) -> Assessed:
 def report_job(done: Assessed) -> Reported:
     """Returns the report, without the stages' times."""
     job, run = done.job, done.verified
+    ours = not is_quantised(job.original)
+    centred = [figure.tensor for figure in done.tensors.figures if ours and figure.zero_point == 0]
     report = make_report(
         run.program,
         run.simulation,
@@ -323,6 +325,7 @@ def report_job(done: Assessed) -> Reported:
             *run_warnings("no-quality", done.tensors.missing),
             *model_warnings(job.info),
             *rounding_warnings(run.biases, job.target.accelerator.title),
+            *half_range_warnings(centred, job.original, job.target.accelerator.title),
         ],
     )
     figures = done.tensors.figures

@@ -27,6 +27,7 @@ from accel.program.program_model import Program
 from accel.program_files.program_container import load_program
 from accel.report.report_documents import HostOp, Provenance, TensorQuality
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
+from accel.util.whole_files import write_whole
 from accel.verify.input_tensors import Tensors
 from accel.verify.output_quality import Qualities
 
@@ -73,7 +74,7 @@ class KeptArtifacts(Phase):
         for name, data in self.files.items():
             path = out / name
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(_unpacked(name, data))
+            write_whole(path, _unpacked(name, data))
 
 
 @dataclass(frozen=True)

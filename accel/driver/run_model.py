@@ -25,6 +25,7 @@ from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import Report, StageTime
 from accel.simulate.engine import release_free_memory
 from accel.util.content_cache import CacheStore
+from accel.util.whole_files import UNFINISHED, write_whole
 from accel.verify.input_tensors import Tensors, checked_inputs, draw_inputs
 
 _log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def run_model(  # noqa: PLR0913  a run has many inputs
         CyclopsError: what is wrong with the model or the tensors.
         InternalError: the program that was made of them is wrong; ``program.zip`` has it.
     """
-    with tempfile.TemporaryDirectory(dir=out) as directory:  # for the model's large constants
+    with tempfile.TemporaryDirectory(dir=out, prefix=UNFINISHED) as directory:  # for the model's large constants
         return run_loaded_model(
             load_externalized(model, Path(directory), axes=options.axes),
             accelerator,
@@ -202,5 +203,5 @@ class _Record:
         self._end()
         compiling = sum(stage.seconds for stage in self._times[: len(TO_PROGRAM.stages)])
         report = report.model_copy(update={"stages": self._times, "compile_seconds": round(compiling, 4)})
-        (self._out / "report.json").write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_whole(self._out / "report.json", report.model_dump_json(indent=2) + "\n")
         return report

@@ -14,6 +14,7 @@ from accel.report.report_documents import SimulationReport, SimulationSummary
 from accel.report.simulation_report import make_simulation_report, make_simulation_summary
 from accel.simulate.engine import Simulation, simulate
 from accel.trace.trace_builder import make_trace
+from accel.util.whole_files import write_whole
 from accel.verify.input_tensors import Tensors, draw_inputs, save_tensors
 
 _STAGES = ("simulate", "report")
@@ -63,12 +64,12 @@ def run_program(
     )
     if out is not None and not report_only:
         save_tensors(out / "outputs.npz", simulation.outputs)
-        (out / "instructions.bin").write_bytes(program.words.astype("<u8").tobytes())
-        (out / "accelerator.json").write_bytes(canonical(program.accelerator))
+        write_whole(out / "instructions.bin", program.words.astype("<u8").tobytes())
+        write_whole(out / "accelerator.json", canonical(program.accelerator))
         if options.trace:
             make_trace(program, simulation).save(out)
     if out is not None:
-        (out / "report.json").write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_whole(out / "report.json", report.model_dump_json(indent=2) + "\n")
     return report
 
 

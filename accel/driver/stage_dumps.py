@@ -13,6 +13,7 @@ from tvm_ffi import structural_equal
 
 from accel.program.program_model import Launch, Program
 from accel.report.dump_documents import PASSES_FILE, DumpedPass, DumpedStage, DumpIndex
+from accel.util.whole_files import write_whole
 
 _SHOWN_ELEMENTS = 64  # of a constant, in the text of a model
 
@@ -60,7 +61,7 @@ class Dumps:
     def stage(self, name: str, text: str, passes: Sequence[tuple[str, str | None]] = ()) -> None:
         """Write one stage's text, and beneath it those of its passes that changed something: (pass, text), in order."""
         stem = f"{len(self._index.stages):02d}-{name}"
-        (self._directory / f"{stem}.txt").write_text(text, encoding="utf-8")
+        write_whole(self._directory / f"{stem}.txt", text)
         dumped: list[DumpedPass] = []
         changed = 0
         for pass_name, pass_text in passes:
@@ -69,10 +70,10 @@ class Dumps:
                 file = f"{stem}/{changed:02d}-{_UNNAMED.sub('_', pass_name)}.txt"
                 changed += 1
                 (self._directory / stem).mkdir(exist_ok=True)
-                (self._directory / file).write_text(pass_text, encoding="utf-8")
+                write_whole(self._directory / file, pass_text)
             dumped.append(DumpedPass(name=pass_name, file=file))
         self._index.stages.append(DumpedStage(name=name, file=f"{stem}.txt", passes=dumped))
-        (self._directory / PASSES_FILE).write_text(self._index.model_dump_json() + "\n", encoding="utf-8")
+        write_whole(self._directory / PASSES_FILE, self._index.model_dump_json() + "\n")
 
 
 @pass_instrument

@@ -29,10 +29,15 @@ from accel.program.program_document import (
 from accel.program.program_model import DramWindow, HostStep, InstructionOrigin, Launch, Program, Segment
 from accel.program_files.bounded_zip import ZipParts, open_zip
 from accel.program_files.program_validation import check_program
+from accel.util.whole_files import whole_file
 
 
 def save_program(program: Program, file: Path | BinaryIO) -> None:
     """Writes ``program`` as a Program file; equal programs have equal bytes."""
+    if isinstance(file, Path):
+        with whole_file(file) as unfinished, unfinished.open("wb") as opened:
+            save_program(program, opened)
+        return
     texts: dict[str, str] = {}
     steps: list[LaunchEntry | HostEntry] = []
     for step in program.steps:

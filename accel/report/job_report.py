@@ -1,8 +1,13 @@
 """The report of a job: what ran where, how long it took, and how far to trust it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+import onnx
 
 from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS, LeftBias
+from accel.frontend.onnx_model.external_data import array_of
+from accel.frontend.onnx_model.onnx_nodes import attribute_of, constants_of
+from accel.frontend.quantize.scale_constraints import pads_windows
 from accel.frontend.read.model_info import ModelInfo
 from accel.program.program_model import Program
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
@@ -17,7 +22,7 @@ from accel.report.simulation_report import (
 )
 from accel.simulate.engine import Simulation
 
-_NAMED = 5  # nodes that a warning of rounding names
+_NAMED = 5  # nodes or tensors that a warning names
 
 
 def make_report(
@@ -99,6 +104,42 @@ def rounding_warnings(biases: Mapping[str, LeftBias], title: str) -> list[Progra
     return run_warnings(
         "biased-rounding", *(_biased(biases, balanced=of, reason=reason) for of, reason in reasons.items())
     )
+
+
+def half_range_warnings(tensors: Collection[str], model: onnx.ModelProto, title: str) -> list[ProgramWarning]:
+    """Returns a warning of the activations of which half of the integers are never used, if there are any.
+
+    Args:
+        tensors: those that were quantised without a zero point.
+        model: the float model as uploaded.
+        title: of the accelerator, whose loads pad with the integer 0.
+    """
+    constants = constants_of(model.graph)
+    padded = {str(node.input[0]) for node in model.graph.node if pads_windows(node)}
+    found = [
+        str(node.output[0])
+        for node in model.graph.node
+        if node.output and node.output[0] in padded.intersection(tensors) and _is_positive(node, constants)
+    ]
+    if not found:
+        return []
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return run_warnings(
+        "half-range",
+        f"of {'1 tensor' if len(found) == 1 else f'{len(found)} tensors'} behind a relu, int8 has 128 levels and not "
+        f"256, up to 6 dB less: {', '.join(found[:_NAMED])}{more}; convolutions or poolings pad them, and loads of "
+        f"{title} pad with the integer 0 alone, which so has to stand for 0; with options.zero_points all "
+        "(--zero-points all) they have all levels, and the host pads them",
+    )
+
+
+def _is_positive(node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]) -> bool:
+    """Whether a node's result is never below 0, as that of a relu."""
+    if node.op_type != "Clip":
+        return bool(node.op_type == "Relu")
+    low = constants.get(node.input[1]) if len(node.input) > 1 else None
+    least = attribute_of(node, "min", None) if low is None else float(array_of(low).reshape(()))
+    return least is not None and least >= 0
 
 
 def _biased(biases: Mapping[str, LeftBias], *, balanced: bool, reason: str) -> str:

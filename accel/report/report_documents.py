@@ -18,6 +18,7 @@ WarningKind = Literal[
     "no-quality",
     "unset-axis",
     "biased-rounding",
+    "half-range",
     "converted-floats",
 ]
 

@@ -23,6 +23,7 @@ from accel.trace.byte_ranges import Ranges, RangesFile
 from accel.trace.trace_names import FIXED, TraceNames
 from accel.trace.trace_rows import STRETCH, Index, Rows, RowSource, awaited_by, row_stretches
 from accel.util.arrays import Int64
+from accel.util.whole_files import whole_file
 
 Type = Literal["int8", "int16", "int32", "int64"]
 _TYPES: tuple[Type, ...] = ("int8", "int16", "int32", "int64")
@@ -70,7 +71,7 @@ def save(source: RowSource, path: Path) -> None:
     """Writes all rows of ``source`` to ``path``."""
     head = _head(source)
     index = source.index()
-    with zipfile.ZipFile(path, "w") as archive:
+    with whole_file(path) as unfinished, zipfile.ZipFile(unfinished, "w") as archive:
         with _member(archive, "rows.npy") as file:
             shape = {"descr": head.dtype.descr, "fortran_order": False, "shape": (len(source),)}
             npy.write_array_header_2_0(file, shape)

@@ -12,6 +12,7 @@ from accel.frontend.read.model_info import CONVERTED, ModelInfo
 from accel.frontend.read.single_precision import as_single
 from accel.util.arrays import Array
 from accel.util.safe_names import shown, tensor_fault
+from accel.util.whole_files import whole_file
 
 Tensors = Mapping[str, Array]
 
@@ -91,7 +92,7 @@ def save_tensors(path: Path, tensors: Tensors) -> None:
     Raises:
         InvalidTensors: a name could be a path out of the folder in which the file is unpacked.
     """
-    with zipfile.ZipFile(path, "w") as archive:
+    with whole_file(path) as unfinished, zipfile.ZipFile(unfinished, "w") as archive:
         for name, array in tensors.items():
             if fault := tensor_fault(name):
                 raise InvalidTensors(f"no array can be called '{shown(name)}': {fault}", field=shown(name))

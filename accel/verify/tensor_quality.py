@@ -8,6 +8,7 @@ import onnx
 
 from accel.errors import InvalidModel
 from accel.frontend.integer_recovery.quantised_activations import Activation
+from accel.frontend.onnx_model.channel_factors import channel_factors
 from accel.frontend.onnx_model.ort_session import with_outputs
 from accel.report.report_documents import TensorQuality
 from accel.util.arrays import Array
@@ -72,10 +73,15 @@ def tensor_qualities(
         except InvalidModel as error:
             return TensorQualities([], {}, f"the quality of the tensors is not known: {error.detail}")
     ours = {name: values[name] for name in kept if name in values}
+    as_is = channel_factors(network).keys()  # a model that was quantised here and is uploaded again
     for each in activations:
         if each.integers in values:
             wanted_as = {each.source, each.integers, *each.results}.intersection(kept)
-            ours |= dict.fromkeys((*wanted_as, pairs[each.integers] or ""), each.real(values[each.integers]))
+            real = each.real(values[each.integers])
+            if not as_is & {each.source, *each.results}:
+                real = each.before_equalisation(real)
+                ours |= {name: each.before_equalisation(ours[name]) for name in each.ahead if name in ours}
+            ours |= dict.fromkeys((*wanted_as, pairs[each.integers] or ""), real)
     figures = _figures(activations, pairs, ours, found, network) if compared else []
     tensors = {f"float/{name.lstrip('/')}": found[name] for name in kept}
     tensors |= {f"ours/{name.lstrip('/')}": ours[name] for name in kept if name in ours}

@@ -28,6 +28,7 @@ from accel.report.report_documents import SimulationSummary
 from accel.simulate.prepare_simulation import fetch, is_on_disk, prepare_on_disk
 from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore
+from accel.util.whole_files import UNFINISHED
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
 from worker.execution.tensor_archives import NpzArchive, as_samples, check_fit
@@ -79,7 +80,7 @@ def _execute_model(
     *,
     report_only: bool,
 ) -> Summary:
-    with tempfile.TemporaryDirectory(dir=out) as directory:  # for the model's large constants
+    with tempfile.TemporaryDirectory(dir=out, prefix=UNFINISHED) as directory:  # for the model's large constants
         model = load_externalized(work.model, Path(directory), axes=work.options.axes)
         info = model.info
         inputs = load_arrays(

@@ -17,6 +17,7 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import canonical, load_accelerator
 from accel.errors import CyclopsError
 from accel.report.provenance import provenance, versions
+from accel.util.whole_files import whole_file
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
 from worker.records.job_record import Stage
@@ -98,7 +99,7 @@ def write_incident(
             "traceback": "".join(traceback.format_exception(error)),
             "program": None if program is None else _PROGRAM if copied else "left out: it is too large",
         }
-        with zipfile.ZipFile(out / INCIDENT, "w", zipfile.ZIP_STORED) as archive:
+        with whole_file(out / INCIDENT) as unfinished, zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
             accelerator = _accelerator(work)
             incident |= _origin(work, accelerator)
             archive.writestr("incident.json", json.dumps(incident, indent=2) + "\n")

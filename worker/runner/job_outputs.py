@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from accel.util.whole_files import UNFINISHED
 from worker.process.scratch import remove_path
 from worker.records.problem_details import Problem, problem
 from worker.storage.object_store import Store
@@ -46,12 +47,15 @@ def check_outputs(directory: Path, most_bytes: int) -> None:
 
 
 def output_files(directory: Path) -> dict[str, Path]:
-    """Returns the regular files under a directory by relative name, sorted; names that are no store key are skipped."""
+    """Returns the regular files under a directory by relative name, sorted.
+
+    Names that are no store key are skipped, and what was not finished when the process was stopped.
+    """
     found = {}
     for entry in _entries(directory):
         status = entry.stat(follow_symlinks=False)
         name = os.path.relpath(entry.path, directory)
-        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and _is_key(name):
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and _is_key(name) and not _is_unfinished(name):
             found[name] = Path(entry.path)
     return dict(sorted(found.items()))
 
@@ -75,6 +79,10 @@ def _entries(directory: Path) -> Iterator["os.DirEntry[str]"]:
             yield from _entries(Path(entry.path))
         else:
             yield entry
+
+
+def _is_unfinished(name: str) -> bool:
+    return any(part.startswith(UNFINISHED) for part in Path(name).parts)
 
 
 def _is_key(name: str) -> bool:

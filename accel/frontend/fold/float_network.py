@@ -53,6 +53,10 @@ class FloatNetwork:
         """Returns whether ``name`` is a constant of any type."""
         return name in self._constants
 
+    def is_output(self, name: str) -> bool:
+        """Returns whether ``name`` is an output of the model."""
+        return name in self._outputs
+
     def readers(self, name: str) -> list[onnx.NodeProto]:
         """Returns the nodes that read the tensor, once for each time."""
         found = self._readers.get(name, {})
@@ -90,15 +94,15 @@ class FloatNetwork:
         *,
         changed: Iterable[onnx.NodeProto] = (),
     ) -> None:
-        """Puts ``replacements`` where the last of ``removed`` was; ``shape`` is that of new tensors between them.
+        """Puts ``replacements`` where the last of ``removed`` was, if any; new tensors between them have ``shape``.
 
         ``changed`` are nodes that stay and have other inputs or outputs now. The time is that of these nodes alone.
         """
-        names = [node.name for node in removed]
-        last = max(names, key=lambda name: (self._place_of[name], self._within(name)))
-        at, added = self._place_of[last], list(replacements)
-        within = self._within(last)
-        self._places[at][within + 1 : within + 1] = added
+        names, added, at = [node.name for node in removed], list(replacements), 0
+        if names:
+            last = max(names, key=lambda name: (self._place_of[name], self._within(name)))
+            at, within = self._place_of[last], self._within(last)
+            self._places[at][within + 1 : within + 1] = added
         for name in names:
             self._leave(name)
         for node in changed:

@@ -24,32 +24,32 @@ _BIAS = 2  # the place of the bias among the inputs
 def fold_behind(network: FloatNetwork) -> None:
     """Folds the norms, scales and biases behind layers into their constants."""
     for node in list(network.nodes):
-        layer = _constants(network, node) if node.op_type in (*_CONVOLUTIONS, *_MATRICES) else None
+        layer = layer_constants(network, node) if node.op_type in (*_CONVOLUTIONS, *_MATRICES) else None
         reader = network.only_reader(node.output[0]) if layer is not None else None
         if layer is None or reader is None:
             continue
         axis = 1 if node.op_type in _CONVOLUTIONS else len(network.shapes.get(node.output[0], ())) - 1
         run = run_from(network, reader, str(node.output[0]), axis) if axis > 0 else None
         if run is not None and not _is_bias(node, run):
-            _change(network, node, run, *_scaled(node, *layer, run.affine.scale, run.affine.shift), behind=True)
+            _change(network, node, run, *scaled_layer(node, *layer, run.affine.scale, run.affine.shift), behind=True)
 
 
 def fold_ahead(network: FloatNetwork) -> None:
     """Folds affine functions ahead of a layer into it, if it alone reads them and pads nothing."""
     for node in list(network.nodes):
-        layer = _constants(network, node) if node.op_type in ("Conv", *_MATRICES) else None
+        layer = layer_constants(network, node) if node.op_type in ("Conv", *_MATRICES) else None
         if layer is None or attribute_of(node, "transA", 0):
             continue
         axis = 1 if node.op_type == "Conv" else len(network.shapes.get(node.input[0], ())) - 1
         run = run_to(network, str(node.input[0]), axis) if axis > 0 else None
         if run is not None and not (run.affine.shift.any() and _pads(node)):
-            _change(network, node, run, *_fed(node, *layer, run.affine.scale, run.affine.shift), behind=False)
+            _change(network, node, run, *fed_layer(node, *layer, run.affine.scale, run.affine.shift), behind=False)
 
 
-def _scaled(
+def scaled_layer(
     node: onnx.NodeProto, weight: Float64, bias: Float64, scale: Float64, shift: Float64
 ) -> tuple[Float64, Float64]:
-    """The constants of a layer whose result is scaled and shifted."""
+    """Returns the constants of a layer whose result is scaled and shifted."""
     if node.op_type == "Conv":
         weight = weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
     elif node.op_type == "ConvTranspose":  # [C, O / groups, ...]
@@ -61,10 +61,10 @@ def _scaled(
     return weight, bias.reshape(-1) * attribute_of(node, "beta", 1.0) * scale + shift
 
 
-def _fed(
+def fed_layer(
     node: onnx.NodeProto, weight: Float64, bias: Float64, scale: Float64, shift: Float64
 ) -> tuple[Float64, Float64]:
-    """The constants of a layer whose data are scaled and shifted."""
+    """Returns the constants of a layer whose data are scaled and shifted."""
     if node.op_type == "Conv":
         groups = attribute_of(node, "group", 1)
         outputs = weight.shape[0] // groups
@@ -102,8 +102,8 @@ def _change(
         network.replace([node], [node, add], shape)
 
 
-def _constants(network: FloatNetwork, node: onnx.NodeProto) -> tuple[Float64, Float64] | None:
-    """The weight and the bias, zero where there is none; None if they are not constants or of other forms."""
+def layer_constants(network: FloatNetwork, node: onnx.NodeProto) -> tuple[Float64, Float64] | None:
+    """Returns the weight and the bias, zero where there is none; None if they are not constants or of other forms."""
     weight = network.constant(node.input[1])
     if weight is None or (node.op_type in _MATRICES and weight.ndim != _MATRIX):
         return None

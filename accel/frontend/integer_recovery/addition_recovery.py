@@ -1,7 +1,7 @@
 """Recovery of the residual add: two activations, weighed by integers so that their sum has one unit."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from tvm import relax
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
 from accel.frontend.integer_recovery.int8_operands import from_int8, int8_output, to_int8, zero_point_as_int8
-from accel.frontend.integer_recovery.qdq_chains import follow_chain
+from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import (
     INT32_MAX,
     Accumulator,
@@ -22,6 +22,7 @@ from accel.frontend.integer_recovery.requantization import (
     exact_exponent,
 )
 from accel.frontend.integer_recovery.rounding_bias import grain_of
+from accel.util.arrays import Float64
 
 _REACH = 256  # how far int8 is from its zero point, at most
 WEIGHT_MAX = 127
@@ -92,6 +93,7 @@ def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantiz
     laid_out = rewrite.rounding.shape("addition", laid_out, narrowing.rounding)
     node = rewrite.origin[chain.root.name].name
     offsets = rewrite.rounding.offsets("addition", narrowing.rounding, laid_out[1], node)
+    _note_errors(rewrite, chain, operands, narrowing.rounding.errors(offsets))
     function = composite_functions.add(nodes, laid_out, factors, addend, narrowing.epilogue, rounds=bool(offsets.any()))
     rewrite.replace(chain.members)
     arguments = [to_int8(rewrite, operand, chain.root) for operand in operands]
@@ -105,6 +107,23 @@ def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantiz
         result = relax.op.reshape(rewrite.emit(result, chain.tail, "rows"), shape)
     rewrite.bind(chain.tail, result)
     return True
+
+
+def _note_errors(
+    rewrite: DataflowRewrite, chain: Chain, operands: Sequence[QuantisedTensor], rounding: Float64
+) -> None:
+    """Note how far each channel of the sum is off on average: by its rounding, and by what the operands are off.
+
+    Behind a relu it is that where the sum is positive, which it is taken to be half the time.
+    """
+    assert chain.output is not None
+    shape = [int(size) for size in chain.root.ty.shape.values]
+    channels = shape[1] if len(shape) > 2 + 1 else shape[-1]
+    if rounding.size not in (1, channels):
+        return  # it is laid out with other channels
+    known = [rewrite.rounding.errors.get(str(operand.value.name), 0.0) for operand in operands]
+    errors = np.broadcast_to(rounding * float(chain.output.scale) + sum(known), channels)
+    rewrite.rounding.errors[str(chain.tail.name)] = errors / (2 if chain.low == 0 else 1)
 
 
 def _operands(rewrite: DataflowRewrite, call: tvm.ir.Call) -> list[QuantisedTensor] | None:

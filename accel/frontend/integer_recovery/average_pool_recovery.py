@@ -37,7 +37,9 @@ def recover_average_pool(rewrite: DataflowRewrite, binding: relax.Binding, requa
         zero_point = zero_point_as_int8(x)
         bias = None if zero_point == 0 else np.asarray(-zero_point * weights.sums(), np.int64)
         scale = np.asarray(x.scale / math.prod(kernel) / weight)
-        return IntegerContraction(chain, x, zero_point, weights, bias, scale, window, macs=0, average=weight == 1)
+        return IntegerContraction(
+            chain, x, zero_point, weights, bias, scale, window, macs=0, average=weight == 1, averages=True
+        )
 
     plain = layer(1)
     narrowing = narrowing_of(plain, requantize)

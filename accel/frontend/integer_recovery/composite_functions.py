@@ -16,6 +16,9 @@ body. Its bindings, in order (brackets: may be absent):
 - ``max_pool``: f(x int8 [N, C, H, W]); nn.max_pool2d, [maximum with the lower bound, minimum with the upper one].
 - ``requantize``, for the host: f(a int32, scale float32); astype to float32, multiply, round (half to even),
   [add the zero point], clip, astype to int8 or uint8. Its attribute ``cause`` says why it is no epilogue.
+- ``product``, for the host: f(a int8 or uint8, b int8 or uint8), of shapes that broadcast; astype a to int32, [subtract
+  its zero point], astype b to int32, [subtract its zero point], multiply; then as ``requantize``, by a constant scale.
+  A product of integers of 9 bits is exact in float32.
 - ``table``, for the host: f(x int8 or uint8); astype to int64, [add 128], take of a constant [256]. The reference does
   not evaluate its body, but the nodes of the model that it stands for.
 
@@ -290,13 +293,36 @@ def requantize(
     parameters = [_parameter("acc", acc, "int32"), _parameter("scale", scale, "float32")]
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
-        value = _rounded(builder, parameters[0], parameters[1])
-        if quantum.zero_point:
-            value = builder.emit(relax.op.add(value, relax.const(float(quantum.zero_point), "float32")))
-        value = builder.emit(relax.op.clip(value, *map(float, bounds)))
-        return builder.emit(relax.op.astype(value, quantum.dtype))
+        return _narrowed(builder, parameters[0], parameters[1], quantum, bounds)
 
     return _function("requantize", nodes, parameters, compute).with_attr("cause", cause)
+
+
+def product(
+    nodes: Sequence[str],
+    operands: Sequence[tuple[Shape, ResultIntegers]],
+    scale: float,
+    quantum: ResultIntegers,
+    bounds: tuple[int, int],
+    cause: str,
+) -> relax.Function:
+    """Returns the composite ``product`` of two operands, of each of which its shape and its integers are given.
+
+    Its attribute ``cause`` says why the host has it.
+    """
+    parameters = [_parameter(name, shape, kind.dtype) for name, (shape, kind) in zip(("a", "b"), operands, strict=True)]
+
+    def compute(builder: relax.BlockBuilder) -> relax.Expr:
+        factors = []
+        for parameter, (_, kind) in zip(parameters, operands, strict=True):
+            factor = builder.emit(relax.op.astype(parameter, "int32"))
+            if kind.zero_point:
+                factor = builder.emit(relax.op.subtract(factor, _int32(kind.zero_point)))
+            factors.append(factor)
+        acc = builder.emit(relax.op.multiply(*factors))
+        return _narrowed(builder, acc, relax.const(scale, "float32"), quantum, bounds)
+
+    return _function("product", nodes, parameters, compute).with_attr("cause", cause)
 
 
 def table(nodes: Sequence[str], x: Shape, dtype: str, entries: Array) -> relax.Function:
@@ -390,6 +416,21 @@ def _scaled(builder: relax.BlockBuilder, acc: relax.Expr, epilogue: ScaledEpilog
     value = _rounded(builder, acc, relax.const(epilogue.scale, "float32"))
     value = builder.emit(relax.op.clip(value, float(epilogue.low), float(epilogue.high)))
     return builder.emit(relax.op.astype(value, "int8"))
+
+
+def _narrowed(
+    builder: relax.BlockBuilder,
+    acc: relax.Expr,
+    scale: relax.Expr,
+    quantum: ResultIntegers,
+    bounds: tuple[int, int],
+) -> relax.Expr:
+    """The host's requantisation."""
+    value = _rounded(builder, acc, scale)
+    if quantum.zero_point:
+        value = builder.emit(relax.op.add(value, relax.const(float(quantum.zero_point), "float32")))
+    value = builder.emit(relax.op.clip(value, *map(float, bounds)))
+    return builder.emit(relax.op.astype(value, quantum.dtype))
 
 
 def _rounded(builder: relax.BlockBuilder, acc: relax.Expr, scale: relax.Expr) -> relax.Expr:

@@ -117,7 +117,8 @@ class IntegerContraction:
 
     ``bias`` is int64 [O], with the part of the zero point folded in, or None; ``scale`` is a scalar or [O].
     ``window`` is None for a dense layer. ``macs`` are the model's own. ``phases``: it is a transposed convolution, and
-    O its channels times those. ``average``: it is the mean of a window of each channel, with weights of one.
+    O its channels times those. ``average``: it is the mean of a window of each channel, with weights of one;
+    ``averages``: it is a mean, whatever the weights.
     """
 
     chain: Chain
@@ -130,6 +131,7 @@ class IntegerContraction:
     macs: int
     phases: Phases | None = None
     average: bool = False
+    averages: bool = False
 
     @property
     def magnitude(self) -> npt.NDArray[np.int64]:
@@ -164,6 +166,9 @@ def recover_layer(rewrite: DataflowRewrite, layer: IntegerContraction, requantiz
         result = _requantised(rewrite, layer, acc, found) if layer.chain.output else _dequantised(rewrite, layer, acc)
     elif layer.chain.output is not None:
         result = from_int8(rewrite, result, layer.chain)
+    known = rewrite.rounding.errors.get(str(layer.x.value.name)) if isinstance(layer.x.value, relax.Var) else None
+    if layer.averages and known is not None:
+        rewrite.rounding.errors[str(layer.chain.tail.name)] = known
     rewrite.replace(layer.chain.members)
     rewrite.bind(layer.chain.tail, _like(rewrite, layer, result))
     return True
@@ -214,13 +219,33 @@ def _layer(rewrite: DataflowRewrite, var: relax.Var) -> IntegerContraction | Non
         scale = scale * found.along(chain.gain.astype(np.float64).reshape(() if chain.gain.size == 1 else -1))
     bias = np.zeros(weights.channels)
     if chain.bias is not None:
-        bias = np.rint(found.along(chain.bias.reshape(-1)) / scale)
+        known = rewrite.rounding.errors.get(str(x.value.name)) if isinstance(x.value, relax.Var) else None
+        expected = 0.0 if known is None else sums_of(found, known / float(x.scale))  # units of the accumulator
+        bias = np.rint(found.along(chain.bias.reshape(-1)) / scale - expected)
     bias = bias - zero_point * weights.sums()
     if not np.abs(bias).max() < INT32_MAX:
         return None
     absent = chain.bias is None and zero_point == 0
     integers = None if absent else bias.astype(np.int64)
     return IntegerContraction(chain, x, zero_point, weights, integers, scale, found.window, found.macs, found.phases)
+
+
+def sums_of(found: ContractionWeights, means: Array) -> Array | float:
+    """Returns what the weights make of data that are ``means`` [channels] everywhere; [O], in units of both."""
+    zero_point = found.weights.zero_point
+    centred = found.value.astype(np.float64)
+    if zero_point.any():
+        shape = [1] * centred.ndim
+        shape[found.axis] = -1
+        centred -= zero_point.reshape(shape)
+    if found.window is None:
+        return means @ centred if len(means) == len(centred) else 0.0
+    groups = found.window.groups
+    if found.phases is not None or len(means) != groups * centred.shape[1]:
+        return 0.0
+    taps = centred.sum((2, 3)).reshape(groups, -1, centred.shape[1])
+    sums: Array = np.einsum("goi,gi->go", taps, means.reshape(groups, -1)).reshape(-1)
+    return sums
 
 
 def narrowing_of(layer: IntegerContraction, requantize: Requantize) -> Narrowing | str:

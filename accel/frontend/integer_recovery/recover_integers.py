@@ -27,6 +27,7 @@ from accel.frontend.integer_recovery.elementwise_recovery import recover_element
 from accel.frontend.integer_recovery.integer_movement import with_integer_movement
 from accel.frontend.integer_recovery.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.movement_recovery import recover_movement
+from accel.frontend.integer_recovery.product_recovery import recover_product
 from accel.frontend.integer_recovery.quantised_activations import Activation, quantised_activations
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.rounding_bias import LeftBias, Rounded
@@ -67,11 +68,13 @@ def _depends(ty: relax.Type) -> bool:
 
 
 HOST_NODES = "cyclops.host_nodes"
+HOST_COMPOSITES = ("product", "requantize")
 _RECOVERIES = (
     recover_contraction,
     recover_addition,
     recover_average_pool,
     recover_elementwise,
+    recover_product,
     recover_concat,
     recover_max_pool,
     recover_movement,
@@ -219,5 +222,5 @@ def _annotated(module: IRModule, host: dict[str, ImportedNode], macs: dict[str, 
 def _on_host(module: IRModule, value: relax.Expr) -> bool:
     """Not a call of a composite that an accelerator may run."""
     if isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.GlobalVar):
-        return bool(module[value.op].attrs.get("op") == "requantize")
+        return bool(module[value.op].attrs.get("op") in HOST_COMPOSITES)
     return True

@@ -7,6 +7,7 @@ and what differs is a tensor of one number a channel, which the sums begin with 
 is no whole number of sums, as a zero point or half a unit can be, is rounded up in as many channels as it takes.
 
 From one sum to the next the channels change sides, so that along a trunk of residual blocks a channel's errors cancel.
+What a channel is off by at one sum is known, so the bias of a layer that reads it makes up for it.
 """
 
 import math
@@ -52,7 +53,11 @@ class Rounding:
 
     def left(self, channels: int) -> float:
         """Returns the error over all channels, in absolute value, that :meth:`offsets` leave."""
-        return abs(float(np.mean(self.bias + self.offsets(channels) / self.step * self.worth)))
+        return abs(float(np.mean(self.errors(self.offsets(channels)))))
+
+    def errors(self, offsets: Int64) -> Float64:
+        """Returns the mean error of each channel once it adds its one of ``offsets``; units of the result."""
+        return np.asarray(self.bias + offsets / self.step * self.worth, np.float64)
 
 
 def tie_bias(shift: int, grain: int = 1) -> float:
@@ -89,11 +94,13 @@ class RoundingSides:
     """Which channels of each rounding go up, and what stays biased.
 
     ``balances``: the operators to which the accelerator can add a number a channel. ``biases`` are those beyond
-    :data:`ACCEPTED_BIAS`, by the node that rounds.
+    :data:`ACCEPTED_BIAS`, by the node that rounds. ``errors`` are the mean errors of each channel of a tensor, as real
+    numbers, by its variable; channels are along axis 1 of images and the last of anything else.
     """
 
     balances: Collection[Rounded]
     biases: dict[str, LeftBias] = field(default_factory=dict)
+    errors: dict[str, Float64] = field(default_factory=dict)
     _turns: Counter[bool] = field(default_factory=Counter)  # of layers, and of the rest
 
     def shape(self, of: Rounded, shape: list[int], rounding: Rounding) -> list[int]:

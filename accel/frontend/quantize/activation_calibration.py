@@ -83,7 +83,7 @@ def calibrate(
     sums: dict[str, Array] = {}
     axes = {str(layer.node.input[0]): layer.input_axis for layer in layers}
     moments = moments_by_tensor(layers, len(inputs))
-    for values in _runs(model, list(grids), inputs):
+    for values in tensor_values(model, list(grids), inputs):
         for name, value in values.items():
             if not histograms[name].add(value):
                 raise InvalidModel(f"the values of {name!r} are not finite on the samples", field="model")
@@ -132,8 +132,8 @@ def _signature(info: onnx.ValueInfoProto) -> tuple[tuple[int, ...], np.dtype[Any
     )
 
 
-def _runs(model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]) -> Iterator[Sample]:
-    """The values of ``tensors``, sample by sample.
+def tensor_values(model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]) -> Iterator[Sample]:
+    """Yields the values of ``tensors``, sample by sample.
 
     Raises:
         InvalidModel: onnxruntime cannot load the model, or run it.

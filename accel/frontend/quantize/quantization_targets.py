@@ -118,8 +118,9 @@ class Targets:
     ``activations`` are the tensors that get a scale. ``moves`` are pairs of them where the second only holds elements
     of the first, and perhaps zeros, so that one scale serves both; in the order of the graph. ``joins`` are the
     operands of each concatenation and its result, which have one scale too. ``additions`` are all operators whose
-    operands' scales must differ by powers of two. ``ends`` are the tensors that operators are requantised to, by their
-    first results.
+    operands' scales must differ by powers of two. ``gates`` are products of an image and one factor a channel that the
+    host computes in integers, whatever their scales. ``ends`` are the tensors that operators are requantised to, by
+    their first results.
     """
 
     layers: tuple[WeightedNode, ...]
@@ -129,6 +130,7 @@ class Targets:
     averages: tuple[Average, ...] = ()
     joins: tuple[tuple[str, ...], ...] = ()
     ends: Mapping[str, str] = field(default_factory=dict)
+    gates: tuple[onnx.NodeProto, ...] = ()
 
 
 def find_targets(model: onnx.ModelProto) -> Targets:
@@ -167,10 +169,14 @@ class _Finder:
         averages = [average for node in self._nodes if (average := self._average(node)) is not None]
         found += [name for average in averages for name in (average.source, average.result)]
         known = self._with_carried(dict.fromkeys(found))
+        gates = [node for node in self._nodes if self._is_gate(node) and self._end(node) in known]
+        known = self._with_carried(known | dict.fromkeys(str(name) for node in gates for name in node.input))
         shared = tuple(pair for node in self._nodes for pair in self._moves(node) if known.keys() >= {*pair})
         joins = tuple(join for node in self._nodes if (join := self._joined(node)) and join[0] in known)
         ends = {str(node.output[0]): end for node in self._nodes if node.output and (end := self._end(node)) in known}
-        return Targets(tuple(layers), tuple(additions), tuple(known), shared, tuple(averages), joins, ends)
+        return Targets(
+            tuple(layers), tuple(additions), tuple(known), shared, tuple(averages), joins, ends, tuple(gates)
+        )
 
     def _with_carried(self, known: dict[str, None]) -> dict[str, None]:
         """``known``, and what gets a scale because of them: what is made of them, or they of it, without arithmetic.
@@ -275,6 +281,14 @@ class _Finder:
         operands = [*map(str, node.input)]
         added = node.op_type in _ADDITIONS and len(operands) > 1 and self._activations(operands)
         return added and not self._is_for_softmax(str(node.output[0]))
+
+    def _is_gate(self, node: onnx.NodeProto) -> bool:
+        """Whether it is a product of an image or a line and one factor for each of its channels."""
+        if node.op_type != "Mul" or not self._activations([*map(str, node.input)]):
+            return False
+        shapes = [[int(size.dim_value) for size in self._types[name].shape.dim] for name in node.input]
+        image, gate = sorted(shapes, key=math.prod, reverse=True)
+        return len(image) in _PLACES and gate == [*image[:2], *[1] * (len(image) - 2)] != image
 
     def _is_for_softmax(self, tensor: str) -> bool:
         """Whether a softmax is all that comes of a tensor, behind movement, masks and factors."""

@@ -23,6 +23,7 @@ from accel.frontend.onnx_model.node_origins import note_origins
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.ort_session import optimized_model
 from accel.frontend.quantize import activation_calibration
+from accel.frontend.quantize.channel_equalisation import equalise_channels
 from accel.frontend.quantize.qdq_insertion import Quantiser, channel_weight_scales, weight_errors
 from accel.frontend.quantize.quantization_targets import find_targets
 from accel.frontend.quantize.scale_constraints import (
@@ -66,6 +67,7 @@ def quantize_model(
     with tempfile.TemporaryDirectory() as directory:
         light = _fold(with_layers_unrolled(model), Path(directory))
         samples = activation_calibration.calibration_samples(light, calibration, seed)
+        equalise_channels(light, samples)
         targets = find_targets(light)
         grid, shifts = GRIDS[scheme.scales], scheme.scales == "power of two"
         grids = {name: grid.with_base(base if shifts else 1) for name, base in scale_factors(targets).items()}

@@ -72,7 +72,7 @@ def shiftable_tensors(model: onnx.ModelProto, targets: Targets, which: ZeroPoint
     """
     if which == "none":
         return frozenset()
-    padded = {str(node.input[0]) for node in model.graph.node if _pads(node) and which == "unpadded"}
+    padded = {str(node.input[0]) for node in model.graph.node if pads_windows(node) and which == "unpadded"}
     compared = {str(name) for node in targets.additions if node.op_type in ("Max", "Min") for name in node.input}
     found: set[str] = set()
     for group in equal_scale_groups(targets):
@@ -81,8 +81,8 @@ def shiftable_tensors(model: onnx.ModelProto, targets: Targets, which: ZeroPoint
     return frozenset(found)
 
 
-def _pads(node: onnx.NodeProto) -> bool:
-    """Whether an operator of windows reads zeros around its data."""
+def pads_windows(node: onnx.NodeProto) -> bool:
+    """Returns whether an operator of windows reads zeros around its data."""
     if node.op_type == "ConvTranspose":
         return True  # its phases do
     return node.op_type in ("AveragePool", "Conv", "MaxPool") and any(attribute_of(node, "pads", ()))

@@ -153,6 +153,7 @@ def _fraction_groups(model: onnx.ModelProto, targets: Targets) -> tuple[list[lis
     """
     known, constants = set(targets.activations), {tensor.name for tensor in model.graph.initializer}
     within = {layer.node.name for layer in targets.layers}
+    within |= {node.name for node in targets.gates}
     within |= {layer.bias_add.name for layer in targets.layers if layer.bias_add is not None}
     tied: list[Sequence[str]] = [*targets.moves, *targets.joins, *((a.source, a.result) for a in targets.averages)]
     fixed: list[str] = []

@@ -85,7 +85,10 @@ def _left_to_host(module: ir.IRModule, capabilities: Capabilities, host_nodes: C
                 "the host looks it up, in int8"
             )
         elif str(function.attrs["op"]) not in OPERATORS:
-            reasons[str(variable.name_hint)] = f"{function.attrs['cause']}; {requantisation_text(capabilities)}"
+            cause = str(function.attrs["cause"])
+            product = str(function.attrs["op"]) == "product"
+            text = "the host multiplies, in integers" if product else requantisation_text(capabilities)
+            reasons[str(variable.name_hint)] = f"{cause}; {text}"
         elif not {str(node) for node in function.attrs["nodes"]}.isdisjoint(host_nodes):
             reasons[str(variable.name_hint)] = "the job's options leave it to the host"
     return reasons

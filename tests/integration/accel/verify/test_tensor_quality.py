@@ -1,5 +1,6 @@
 """The quality of each quantised tensor, and the intermediates, against onnxruntime's run of the same file."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,9 @@ import onnxruntime
 import pytest
 
 from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.dry_run import plan_model
 from accel.driver.run_model import run_model
-from accel.driver.run_options import Options
+from accel.driver.run_options import Options, QuantisationOptions
 from accel.errors import InvalidModel
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.report.report_documents import Report
@@ -21,7 +23,10 @@ QUICK = {"trace": False, "schedule": "quick", "limits": "some"}
 
 
 def layers(worst: str = "") -> onnx.ModelProto:
-    """Three convolutions with relus; in the weights of ``worst`` one is so large that int8 has nothing of the rest."""
+    """Three convolutions with relus; in the weights of ``worst`` one is so large that int8 has nothing of the rest.
+
+    Then they have clips between them, through which no factors of channels come to make up for that.
+    """
     graph, random = Graph("layers"), np.random.default_rng(1)
     x = graph.input("x", (1, 16, 8, 8))
     for name in ("first", "second", "third"):
@@ -29,7 +34,8 @@ def layers(worst: str = "") -> onnx.ModelProto:
         weight[0, 0, 0, 0] = 40 if name == worst else weight[0, 0, 0, 0]
         bias = graph.constant(f"{name}_bias", random.normal(0, 0.1, 16).astype(np.float32))
         x = graph.node("Conv", name, [x, graph.constant(f"{name}_weight", weight), bias], pads=[1] * 4)
-        x = graph.node("Relu", f"/{name}/relu", [x])
+        bounds = [graph.constant(f"{name}_{end}", np.float32(at)) for end, at in (("low", -0.01), ("high", 1e3))]
+        x = graph.node("Clip", f"/{name}/relu", [x, *bounds]) if worst else graph.node("Relu", f"/{name}/relu", [x])
     graph.output(x, (1, 16, 8, 8))
     return graph.model()
 
@@ -54,6 +60,14 @@ def decibels(got: Array, expected: Array) -> float:
     )
 
 
+def factors(out: Path) -> dict[str, Array]:
+    """What the QDQ file says that each channel of a tensor was multiplied by."""
+    nodes = onnx.load(out / "model.qdq.onnx").graph.node
+    noted = {node.output[0]: {entry.key: entry.value for entry in node.metadata_props} for node in nodes}
+    key = "cyclops.channel_factors"
+    return {name: np.array(json.loads(entries[key])) for name, entries in noted.items() if key in entries}
+
+
 @pytest.mark.parametrize("preset", ["vta", "gemmini"])
 def test_each_tensor_is_compared_with_the_float_model_and_can_be_had(preset: str, tmp_path: Path) -> None:
     """It would catch integers scaled wrongly, a zero point left out, and tensors that belong to another node."""
@@ -68,7 +82,8 @@ def test_each_tensor_is_compared_with_the_float_model_and_can_be_had(preset: str
         key = tensor.tensor.lstrip("/")
         np.testing.assert_allclose(arrays[f"float/{key}"], real, rtol=1e-4, atol=1e-5)
         assert tensor.sqnr_db == pytest.approx(decibels(arrays[f"ours/{key}"], real), abs=0.05)
-        steps = arrays[f"ours/{key}"] / tensor.scale + tensor.zero_point
+        equalised = arrays[f"ours/{key}"] * factors(tmp_path).get(tensor.tensor, np.ones(16)).reshape(-1, 1, 1)
+        steps = equalised / tensor.scale + tensor.zero_point
         np.testing.assert_allclose(steps, np.rint(steps), atol=1e-3)
         assert -128.1 < steps.min() <= steps.max() < 127.1
     assert [tensor.before_db for tensor in report.tensors[1:]] == [tensor.sqnr_db for tensor in report.tensors[:-1]]
@@ -104,3 +119,16 @@ def test_without_a_reference_there_are_the_float_tensors_alone(tmp_path: Path) -
     report = run(layers(), tmp_path, intermediates=["/first/relu"], verify_seconds=0)
     assert report.tensors == []
     assert list(np.load(tmp_path / "intermediates.npz")) == ["float/first/relu"]
+
+
+def test_half_of_the_levels_that_padding_costs_is_said(tmp_path: Path) -> None:
+    """It would catch a loss that the machine's loads cause and nobody is told, and one told where there is none."""
+    (warning,) = run(layers(), tmp_path).warnings
+    assert warning.kind == "half-range"
+    assert warning.detail.startswith("of 2 tensors behind a relu")
+    assert "/first/relu, /second/relu;" in warning.detail  # nothing pads the last
+    planned = plan_model(layers().SerializeToString(), load_accelerator("vta"))
+    assert [each.detail for each in planned.warnings] == [warning.detail]
+    all_points = QuantisationOptions(zero_points="all")
+    assert not plan_model(layers().SerializeToString(), load_accelerator("vta"), quantisation=all_points).warnings
+    assert not plan_model(layers().SerializeToString(), load_accelerator("gemmini")).warnings

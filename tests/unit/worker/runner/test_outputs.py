@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from accel.util.whole_files import whole_file, write_whole
 from worker.runner import job_outputs
 from worker.runner.job_outputs import OutputLimitError, check_outputs, output_files
 
@@ -34,3 +35,16 @@ def test_files_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_is_not_there_has_nothing(tmp_path: Path) -> None:
     check_outputs(tmp_path / "none", 1)
     assert output_files(tmp_path / "none") == {}
+
+
+def test_what_was_being_written_is_no_artifact(tmp_path: Path) -> None:
+    """It would catch a job that is killed while it writes: half a file, or the folder of its constants, published."""
+    (tmp_path / ".tmp1").mkdir()
+    (tmp_path / ".tmp1" / "weights-0.bin").touch()
+    (tmp_path / "tir").mkdir()
+    write_whole(tmp_path / "tir" / "00.txt", "whole")
+    whole = {"tir/00.txt": tmp_path / "tir" / "00.txt"}
+    with whole_file(tmp_path / "trace.npz") as unfinished:
+        unfinished.write_bytes(b"half")
+        assert output_files(tmp_path) == whole
+    assert output_files(tmp_path) == whole | {"trace.npz": tmp_path / "trace.npz"}
