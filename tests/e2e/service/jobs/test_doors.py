@@ -20,6 +20,7 @@ from accel.driver.run_options import Options
 from accel.errors import CyclopsError
 from tests.conftest import Service
 from tests.helpers.commands import cyclops_here
+from tests.helpers.marking import rest_all
 from tests.helpers.models.exported_files import (
     FILES,
     IMAGE,
@@ -263,7 +264,7 @@ def test_all_doors_say_the_same(name: str, service: Service, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", QUANTISED)
+@pytest.mark.parametrize("form", rest_all(QUANTISED))
 def test_all_doors_say_the_same_of_a_quantised_model(form: QuantFormat, service: Service, tmp_path: Path) -> None:
     made = quantised_statically(every_layer().model(), tmp_path, (SIGNED, SIGNED), form)
     assert check(made.SerializeToString(), service, tmp_path)
