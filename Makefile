@@ -74,11 +74,11 @@ test-slow: $(DEV) $(BUCKET) ## the tests that take seconds each
 	$(PYTEST) --dist worksteal -m "slow and not long and not all"
 
 test-all: lint types imports $(BUCKET) ## all tests but the long ones, also those that CI rotates; the fingerprint
-	$(PYTEST) --dist worksteal -m "not long"
+	$(PYTEST) --hypothesis-profile all --dist worksteal -m "not long"
 	$(BIN)/python -m tests.fingerprint check
 
 test-long: $(DEV) ## campaigns that take several minutes each
-	$(PYTEST) --dist worksteal -m long
+	$(PYTEST) --hypothesis-profile all --dist worksteal -m long
 
 fingerprint: $(DEV) ## compare words, cycles, reports and the API with those recorded in tests/fingerprint.json
 	$(BIN)/python -m tests.fingerprint check

@@ -23,7 +23,8 @@ from worker.sandbox.fork_client import ForkClient
 
 ROOT = Path(__file__).parent.parent
 # an example may load or compile what later ones have, or wait for a busy machine
-hypothesis.settings.register_profile("cyclops", deadline=None)
+hypothesis.settings.register_profile("cyclops", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("all", deadline=None)  # of `make test-all`
 hypothesis.settings.load_profile("cyclops")
 STARTED_WITHIN = 60.0
 # what all services of the tests inherit: each would compile the simulators of twelve presets, and most simulate little
@@ -54,8 +55,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile the simulators while the processes of the tests collect: each would begin with that."""
     if getattr(session.config.option, "numprocesses", None) and not hasattr(session.config, "workerinput"):
-        families = ["gemmini", "vta", "output-stationary"]
-        session.config.add_cleanup(subprocess.Popen([sys.executable, "-c", PREPARE, *families], cwd=ROOT).wait)
+        # a service that a test starts meanwhile waits for it, rather than compile the same
+        compiling = threading.Thread(target=keep_machine_code, args=("gemmini", "vta", "output-stationary"))
+        compiling.start()
+        session.config.add_cleanup(compiling.join)
 
 
 def keep_machine_code(*presets: str) -> None:

@@ -38,7 +38,8 @@ def foreign_names(path: Path) -> set[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.endswith("__"):
             continue
-        if ast.unparse(node.value) in ("self", "cls", "super()"):
+        holder = node.value.func if isinstance(node.value, ast.Call) else node.value
+        if isinstance(holder, ast.Name) and holder.id in ("self", "cls", "super"):
             own.add(node.attr)
         else:
             used.add(node.attr)

@@ -100,7 +100,7 @@ class _JobSupervision:
             with contextlib.suppress(redis.RedisError):
                 self._queue.forget(self._job_id)
             return
-        lease = Lease(self._queue.connection, self._job_id, self._token, lambda: self._jobs.ended(self._job_id))
+        lease = Lease(self._queue.connection, self._job_id, self._token, lambda: not self._jobs.runnable(self._job_id))
         if not lease.acquire():
             _log.warning("job %s is run by another process", self._job_id)
             with contextlib.suppress(redis.RedisError):  # should that one die, the job is found in the store
@@ -110,6 +110,8 @@ class _JobSupervision:
             self._queue.waiting.leave(self._job_id)
         with lease, self._telemetry:
             pause = self._run_attempt(process, scratch, deadline, lease)
+            with contextlib.suppress(StoreUnavailableError):  # it has been away for a minute
+                retry_while_away(self._erase_if_deleted)
         with contextlib.suppress(redis.RedisError):  # what is lost so is found in the store
             self._queue.forget(self._job_id)
             if pause is not None:
@@ -117,7 +119,7 @@ class _JobSupervision:
 
     def _run_attempt(self, process: JobProcessProxy, scratch: Path, deadline: float, lease: Lease) -> float | None:
         """Runs an attempt; returns the seconds until the next one, None if there is none."""
-        if self._jobs.ended(self._job_id):  # just before the lease was ours
+        if not self._jobs.runnable(self._job_id):  # it has ended just before the lease was ours
             return None
         attempts = Attempts(self._store, self._job_id)
         number = attempts.begin(
@@ -144,6 +146,14 @@ class _JobSupervision:
             return pause
         self._publish_result(number, outcome, scratch / OUTPUT_FOLDER, journal)
         return None
+
+    def _erase_if_deleted(self) -> None:
+        """Erases what the attempt wrote of a job that was deleted meanwhile, after whoever deleted it had looked."""
+        if self._jobs.recorded(self._job_id):
+            return
+        if self._job is not None:
+            self._results.remove(self._job)
+        self._store.delete_all([*self._store.keys(f"jobs/{self._job_id}"), f"open/{self._job_id}"])
 
     def _outcome(
         self, number: int, process: JobProcessProxy, scratch: Path, deadline: float, lease: Lease, journal: EventJournal

@@ -22,6 +22,7 @@ from accel.report.provenance import versions
 from examples.single import Conv, conv_model
 from tests.helpers.commands import cyclops_here
 from tests.helpers.html_pages import read_page
+from tests.helpers.marking import rest_all, rotated
 from tests.helpers.models.dynamic_models import flattening
 from tests.helpers.models.external_models import FILE, in_one_file, two_weights, write
 
@@ -246,19 +247,22 @@ def test_the_demo_asks_for_its_directory_first(model: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+UNUSABLE = {
+    "data": {},
+    "CYCLOPS_LOG_LEVEL": {"CYCLOPS_LOG_LEVEL": "LOUD"},
+    "CYCLOPS_REDIS_URL": {"CYCLOPS_REDIS_URL": "localhost"},
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["serve", "api", "worker"])
-def test_settings_and_directories_that_cannot_be_used(command: str, model: Path, tmp_path: Path) -> None:
-    redis_url = "redis://127.0.0.1:9"
-    for data, setting, words in [
-        (model, {}, str(model)),
-        (tmp_path, {"CYCLOPS_LOG_LEVEL": "LOUD"}, "CYCLOPS_LOG_LEVEL"),
-        (tmp_path, {"CYCLOPS_REDIS_URL": "localhost"}, "CYCLOPS_REDIS_URL"),
-    ]:
-        done = cyclops(command, "--data", data, **{"CYCLOPS_REDIS_URL": redis_url, **setting})
-        assert done.returncode == 1
-        assert words in done.stderr
-        assert "Traceback" not in done.stderr
+@pytest.mark.parametrize(("command", "wrong"), rotated(["serve", "api", "worker"], list(UNUSABLE)))
+def test_settings_and_directories_that_cannot_be_used(command: str, wrong: str, model: Path, tmp_path: Path) -> None:
+    data = model if wrong == "data" else tmp_path
+    words = str(model) if wrong == "data" else wrong
+    done = cyclops(command, "--data", data, **{"CYCLOPS_REDIS_URL": "redis://127.0.0.1:9", **UNUSABLE[wrong]})
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow
@@ -402,7 +406,7 @@ def test_the_demonstration(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", rest_all([signal.SIGINT, signal.SIGTERM]))
 def test_the_demonstration_stays_open_until_stopped(tmp_path: Path, stop: signal.Signals) -> None:
     """Catches pages that are gone when the address is printed, and processes or files that outlive the command."""
     command = [sys.executable, "-m", "service.cli", "demo", "--open", "--out", tmp_path / "out"]

@@ -137,23 +137,15 @@ def test_what_is_folded_away_is_nowhere() -> None:
     }
 
 
-_SLOW = pytest.mark.slow
 # of each kind of network one, so that all kinds of launches are in it; those of 224 x 224 take a minute and more
-NETWORKS_TIMED = {
-    "resnet8": pytest.mark.all,
-    "attention": _SLOW,
-    "keyword_spotting": _SLOW,
-    "autoencoder": _SLOW,
-    "visual_wake_words": _SLOW,
-    "mobilenet_v2": _SLOW,
-    "efficientnet_b0": _SLOW,
-    "shufflenet_v2": _SLOW,
-    "resnet18": _SLOW,
-}
+NETWORKS_TIMED = (
+    *("attention", "keyword_spotting", "autoencoder", "visual_wake_words", "mobilenet_v2", "efficientnet_b0"),
+    *("shufflenet_v2", "resnet18", "resnet8"),
+)
 
 
-@pytest.mark.parametrize("preset", ["vta-pynq", pytest.param("gemmini", marks=_SLOW), "output-stationary"])
-@pytest.mark.parametrize("name", [pytest.param(name, marks=marks) for name, marks in NETWORKS_TIMED.items()])
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "preset"), rotated(NETWORKS_TIMED, ("vta-pynq", "gemmini", "output-stationary")))
 def test_the_plan_of_an_example_is_within_a_twentieth_of_the_cycles_of_its_run(
     name: str, preset: str, tmp_path: Path
 ) -> None:

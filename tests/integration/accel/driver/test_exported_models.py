@@ -32,13 +32,21 @@ def runs(place: int, case: Case) -> list[tuple[int, str]]:
     return list(dict.fromkeys([(newest, "vta"), (older, "vta"), (newest, OTHERS[place % len(OTHERS)])]))
 
 
+def chosen(place: int, case: Case) -> tuple[int, str]:
+    """The run of a case that CI has. The rotation's length is prime to those of opsets and of accelerators."""
+    return runs(place, case)[(0, 1, -1, 1, -1)[place % 5]]
+
+
 def all_runs() -> Iterator[Any]:
-    """CI has one of each case. The rotation's length is prime to those of opsets and of accelerators."""
     for place, (name, case) in enumerate(CASES.items()):
-        found = runs(place, case)
-        chosen = found[(0, 1, -1, 1, -1)[place % 5]]
-        for run in found:
-            yield pytest.param(name, *run, marks=[] if run == chosen else pytest.mark.all)
+        for run in runs(place, case):
+            yield pytest.param(name, *run, marks=[] if run == chosen(place, case) else pytest.mark.all)
+
+
+def all_plans() -> Iterator[Any]:
+    """CI plans what it does not run: a run maps as its plan does, and is held against the same."""
+    for place, (name, case) in enumerate(CASES.items()):
+        yield pytest.param(name, marks=[pytest.mark.all] if chosen(place, case) == (case.opsets[-1], "vta") else [])
 
 
 def check(case: Case, macs: Macs, host: set[str], *, exactly: bool = True) -> None:
@@ -50,7 +58,8 @@ def check(case: Case, macs: Macs, host: set[str], *, exactly: bool = True) -> No
 
 def check_run(case: Case, opset: int, preset: str, out: Path) -> None:
     model = case.model(opset).SerializeToString()
-    report = run_model(model, load_accelerator(preset), Options(trace=False), out)
+    # what the clock chooses of tilings is seen with layers and networks that no exporter has changed
+    report = run_model(model, load_accelerator(preset), Options(trace=False, schedule="quick"), out)
     # of a case without layers there is nothing that could be compared
     assert report.verified is (True if report.layers else None)
     assert report.layers or not case.share
@@ -71,7 +80,7 @@ def test_all_run(name: str, opset: int, preset: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", list(all_plans()))
 def test_the_accelerator_gets_all_layers(name: str) -> None:
     """In the newest opset, also where that is not run."""
     case = CASES[name]

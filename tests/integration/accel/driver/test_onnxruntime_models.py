@@ -45,7 +45,9 @@ def run(
     folder: Path, network: str, preset: str, types: tuple[QuantType, QuantType], form: QuantFormat, **options: Any
 ) -> Report:
     model = quantised_statically(NETWORKS[network](), folder, types, form, **options)
-    report = run_model(model.SerializeToString(), load_accelerator(preset), Options(trace=False), folder)
+    # what is tried of tilings is the same as of float models
+    given = Options(trace=False, schedule="quick")
+    report = run_model(model.SerializeToString(), load_accelerator(preset), given, folder)
     assert report.verified
     assert report.macs.share == 1.0
     for quality in report.quantisation:

@@ -1,7 +1,7 @@
 """Every network of the examples, on machines of several kinds: verified, with its memory bounded.
 
-A job takes 2 GiB at most, or four times the model if that is more. CI has each network, and each accelerator, at least
-once.
+A job takes 2 GiB at most, or four times the model if that is more. CI has each kind of network, and each accelerator,
+at least once.
 """
 
 import json
@@ -23,12 +23,10 @@ from tests.helpers.marking import rotated
 
 TINY = ("autoencoder", "keyword_spotting", "resnet8", "visual_wake_words", "attention")
 LARGE = [name for name in NETWORKS if name not in (*TINY, "conv224")]
-# the larger of two ResNets of one kind on the machine that takes it quicker
+# of two networks of one kind one: ResNet-34 is a longer ResNet-18, and visual_wake_words a narrower MobileNet V1
 TURNS = {
-    ("mobilenet_v1", "gemmini"),
     ("mobilenet_v2", "vta"),
     ("resnet18", "gemmini"),
-    ("resnet34", "vta"),
     ("resnet50", "vta"),
     ("light_squeezenet", "gemmini"),
 }

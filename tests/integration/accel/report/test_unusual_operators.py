@@ -11,6 +11,7 @@ from onnx import TensorProto
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.dry_run import plan_model
 from accel.errors import CyclopsError
+from tests.helpers.marking import rotated
 from tests.helpers.models.exported_files import constant, info, model, node, untyped, weights
 
 IMAGE = (1, 8, 8, 8)
@@ -114,8 +115,7 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str, str]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize(("name", "preset"), rotated(RUN, PRESETS))
 def test_a_reason_says_what_would_change_it(name: str, preset: str) -> None:
     made, told = RUN[name]
     plan = plan_model(made.SerializeToString(), load_accelerator(preset))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.marking import rotated
 from tests.helpers.records import RESULT, publish_all
 from tests.helpers.stepping import run_stepwise
 from worker.identity.ownership import Ownership
@@ -196,7 +197,7 @@ def test_two_who_submit_the_same_job_do_not_take_back_each_others_claims(place: 
         place.deleter(place.store).delete_upload(TENSORS, "local")
 
 
-@pytest.mark.parametrize("steps", range(12))
+@pytest.mark.parametrize(("steps", "any_store"), rotated(range(12), ("folder", "bucket")), indirect=["any_store"])
 def test_who_dies_while_it_erases_a_job_is_followed_by_another(
     place: Place, tmp_path: Path, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,11 +17,14 @@ from worker.execution.job_execution import execute
 from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
 from worker.queue.job_queue import JobQueue, TaskJob
 from worker.queue.lease import lease_key
+from worker.records.accelerator_store import Accelerators
 from worker.records.job_artifacts import Artifacts
 from worker.records.job_record import Job, Stage
 from worker.records.job_request import JobOptions, JobRequest
 from worker.records.job_store import Attempt, Attempts, Jobs
+from worker.records.result_cache import ResultCache
 from worker.records.uploads import Model, models
+from worker.retention.deletion import Deleter
 from worker.runner.worker_pool import worker_processes
 from worker.storage.identifiers import utc_now
 from worker.storage.object_store import Store
@@ -166,6 +169,24 @@ def test_an_ended_job_is_left_alone(worker: Worker) -> None:
     assert job.state == "canceled"
     assert job.started is None
     assert worker.artifacts(job) == set()
+
+
+def test_a_job_that_is_deleted_while_it_runs_leaves_nothing(worker: Worker) -> None:
+    """Catches files and an end that the attempt writes after the deletion, of which nobody would know any more."""
+    job_id = worker.accepted(MODEL)
+    worker.queue.submit(job_id)
+    deadline = time.monotonic() + 60
+    while not worker.store.exists(f"jobs/{job_id}/progress.json"):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    worker.jobs.cancel(job_id)
+    results = ResultCache(worker.store, worker.jobs, Accelerators(worker.store))
+    Deleter(worker.store, worker.jobs, results, worker.queue.index).delete_job(worker.jobs.get(job_id))
+    while worker.queue.connection.exists(lease_key(job_id)):  # the attempt is not over
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert [key for key in worker.store.sizes("jobs") if job_id in key] == []
+    assert job_id not in worker.jobs.open_ids()
 
 
 def test_a_job_that_died_as_often_as_it_may_has_failed(worker: Worker) -> None:
