@@ -1,8 +1,9 @@
 """Two texts of a function as the rows of a table: what stayed, what went, what came, with the code highlighted."""
 
 import difflib
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from markupsafe import Markup, escape
@@ -14,6 +15,11 @@ _CONTEXT = 3  # equal lines that are shown around a difference
 _MOST_LINES = 4000  # of a text that is compared line by line: the time grows by their square
 _MOST_COLOURED = 400_000  # characters of a text that is highlighted
 _LONG = 500  # characters of a line that is folded
+_ALIKE = 0.5  # of two lines whose words are compared
+_MOST_MARKED = 200  # pairs of lines whose words are compared
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+_PIECES = re.compile(r"<[^>]*>|&[^;]+;|[^<&]", re.DOTALL)
+Span = tuple[int, int]  # characters of a line, [begin, end)
 
 
 @dataclass(frozen=True)
@@ -98,9 +104,51 @@ def compare(before: str, after: str, of_before: Sequence[Line], of_after: Sequen
             pairs += [Pair("same", one, other) for one, other in zip(left, right, strict=True)]
             continue
         for place in range(max(len(left), len(right))):
-            one = left[place] if place < len(left) else None
-            pairs.append(Pair("changed", one, right[place] if place < len(right) else None))
-    return pairs
+            both = [lines[place] if place < len(lines) else None for lines in (left, right)]
+            pairs.append(Pair("changed", *both))
+    return list(_with_words(pairs, old, new))
+
+
+def _with_words(pairs: Sequence[Pair], old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
+    """Yields the pairs, with the words that differ marked in the first of those that have a line on both sides."""
+    room = _MOST_MARKED
+    for pair in pairs:
+        one, other = pair.before, pair.after
+        if pair.kind == "changed" and one is not None and other is not None and room:
+            room -= 1
+            spans, of_other = word_changes(old[one.number - 1], new[other.number - 1])
+            one, other = replace(one, html=marked(one.html, spans)), replace(other, html=marked(other.html, of_other))
+        yield Pair(pair.kind, one, other)
+
+
+def word_changes(before: str, after: str) -> tuple[list[Span], list[Span]]:
+    """Returns which characters of each line the other has not, by whole words; none of lines with little in common."""
+    found: tuple[list[Span], list[Span]] = [], []
+    if max(len(before), len(after)) > _LONG:
+        return found
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    matcher = difflib.SequenceMatcher(None, old, new, False)
+    if matcher.ratio() < _ALIKE:
+        return found
+    for tag, begin, end, begin_after, end_after in matcher.get_opcodes():
+        for spans, words, first, last in ((found[0], old, begin, end), (found[1], new, begin_after, end_after)):
+            if tag != "equal" and last > first:
+                at = len("".join(words[:first]))
+                spans.append((at, at + len("".join(words[first:last]))))
+    return found
+
+
+def marked(html: Markup, spans: Sequence[Span]) -> Markup:
+    """Returns a highlighted line with ``mark`` around spans of its text; a mark ends at each tag, and begins anew."""
+    parts, at, inside = [], 0, False
+    for piece in _PIECES.findall(html):
+        wanted = not piece.startswith("<") and any(begin <= at < end for begin, end in spans)
+        if wanted != inside:
+            parts.append("<mark>" if wanted else "</mark>")
+            inside = wanted
+        parts.append(piece)
+        at += not piece.startswith("<")
+    return Markup("".join([*parts, "</mark>" if inside else ""]))  # noqa: S704  the pieces are those of escaped text
 
 
 def folded(pairs: Sequence[Pair]) -> list[Pair | Gap]:

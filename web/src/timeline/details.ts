@@ -128,8 +128,9 @@ function others(dependences: Dependence[], role: Dependence["role"], job: string
           select(instruction);
         }
       });
-      const why = kind === "token" ? `a token of ${on}` : `addresses, ${on}`;
-      return element("li", {}, other, role === "waits_for" ? `, ${why}: it ended at ${count(end ?? 0)}` : `, ${why}: it starts at ${count(start ?? 0)}`);
+      const mine = role === "waits_for";
+      const what = kind === "token" ? `a token of ${on}` : mine ? "its addresses" : "addresses of this one";
+      return element("li", {}, other, `, for ${what}: it ${mine ? `ended at cycle ${count(end ?? 0)}` : `starts at cycle ${count(start ?? 0)}`}`);
     });
   return lines.length === 0 ? ["none"] : [element("ul", { class: "plain" }, ...lines)];
 }

@@ -93,7 +93,7 @@ def test_the_panel_says_who_is_waited_for_and_leads_there_and_back(
     name = f"instruction {awaited['index']} ({awaited['op']})"
     link = panel.get_by_role("link", name=name, exact=True)
     line = panel.get_by_role("listitem").filter(has=page.get_by_role("link", name=name, exact=True))
-    expect(line.first).to_contain_text(f"it ended at {awaited['end']:,}")
+    expect(line.first).to_contain_text(f"for its addresses: it ended at cycle {awaited['end']:,}")
     expect(link.first).to_have_attribute("href", re.compile(rf"/jobs/{job['id']}/timeline\?select={awaited['index']}$"))
     link.first.click()
     page.wait_for_selector(f'canvas[data-selected="{awaited["index"]}"]')

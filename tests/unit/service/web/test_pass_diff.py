@@ -55,3 +55,36 @@ def test_html_in_a_text_is_text() -> None:
         assert "<script" not in html
         assert "<img" not in html
         assert plain(html) == hostile
+
+
+WORDS = st.lists(st.sampled_from(["for", "x", " ", "[", "16", "<b>", "&", '"s"', "é"]), min_size=1, max_size=20)
+
+
+@given(WORDS, WORDS)
+def test_marked_words_are_those_that_the_other_line_has_not(before: list[str], after: list[str]) -> None:
+    """Catches a mark that is a word too far, that changes the text, or that a tag of the highlighting is cut by."""
+    old, new = "".join(before), "".join(after)
+    for pair in pairs_of(old, new):
+        assert pair.before is not None
+        assert pair.after is not None
+        html = [str(line.html) for line in (pair.before, pair.after)]
+        assert [plain(each) for each in html] == [old, new]
+        assert all(each.count("<mark>") == each.count("</mark>") for each in html)
+        assert all("<" not in inner for each in html for inner in re.findall("<mark>(.*?)</mark>", each))
+        left = [plain(re.sub("<mark>.*?</mark>", "", each)) for each in html]
+        if old == new or any("<mark>" in each for each in html):
+            assert left[0] == left[1]  # what is not marked is in both
+
+
+def test_a_changed_number_is_marked_alone() -> None:
+    (pair,) = pairs_of("for i in range(16):", "for i in range(32):")
+    assert pair.before is not None
+    assert pair.after is not None
+    assert re.findall("<mark>(.*?)</mark>", pair.before.html) == ["16"]
+    assert re.findall("<mark>(.*?)</mark>", pair.after.html) == ["32"]
+
+
+def test_lines_with_little_in_common_have_no_marks() -> None:
+    (pair,) = pairs_of("x = T.int32()", "for i_0 in range(4): pass  # another")
+    assert pair.before is not None
+    assert "<mark>" not in pair.before.html
