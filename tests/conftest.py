@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import gc
 import hashlib
 import os
 import re
@@ -41,6 +42,15 @@ for name in sys.argv[1:]:
 def pytest_xdist_auto_num_workers() -> int:
     """Processes of the tests: one more than there are processors, because many tests wait for others."""
     return (os.cpu_count() or 1) + 1
+
+
+# what is loaded and collected stays: to look through it for garbage again and again took a fifth of the collection
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
