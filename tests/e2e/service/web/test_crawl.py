@@ -21,10 +21,12 @@ MOST_PASSES, MOST_SELECTIONS = 200, 6
 def test_every_link_leads_somewhere(service: Service) -> None:
     job = service.wait(service.submit(conv_model(Conv(16, 16, 8, 8)).SerializeToString()))
     program = service.client.get("/v1/programs").json()["items"][-1]["id"]
-    of_program = service.client.post("/v1/jobs", json={"program": program, "fresh": True}).headers["Location"]
-    service.wait(of_program)
+    request = {"program": program, "fresh": True}
+    of_program = service.client.post("/v1/jobs", json=request).headers["Location"]
+    untimed = service.client.post("/v1/jobs", json=request | {"options": {"engine": "function"}}).headers["Location"]
+    assert service.wait(of_program)["state"] == service.wait(untimed)["state"] == "succeeded"
     home = f"/jobs/{job['id']}"
-    waiting, asked = deque(["/", home, of_program.removeprefix("/v1")]), {}
+    waiting, asked = deque(["/", home, of_program.removeprefix("/v1"), untimed.removeprefix("/v1")]), {}
     fragments: list[tuple[str, str]] = []
     shown: Counter[str] = Counter()
     while waiting:
