@@ -8,7 +8,8 @@ from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.composite_functions import ResultIntegers
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
 from accel.frontend.integer_recovery.qdq_chains import follow_chain
-from accel.frontend.integer_recovery.requantization import Requantize, as_float32_factor
+from accel.frontend.integer_recovery.requantization import as_float32_factor
+from accel.frontend.integer_recovery.table_recovery import Tables
 
 _BYTES = ("int8", "uint8")
 _ZERO_POINTS = "its operands have zero points, and no instruction takes one off before it multiplies"
@@ -16,11 +17,12 @@ _GATE = "one factor serves many elements, and the compiler multiplies tensors of
 _SCALES = "its scales do not differ by a power of two"
 
 
-def recover_product(rewrite: DataflowRewrite, binding: relax.Binding, _requantize: Requantize) -> bool:
+def recover_product(rewrite: DataflowRewrite, binding: relax.Binding, tables: Tables) -> bool:
     """Replaces a product of two activations and its chain by the host's ``product``, in integers.
 
-    False, and nothing done, where an operand is no int8 or uint8 of one scale, or no quantize follows. What the
-    accelerator may run has been recovered before.
+    False, and nothing done, where an operand is no int8 or uint8 of one scale, no quantize follows, or the product is
+    the end of a function of one tensor, of which ``tables`` makes a table. What the accelerator may run has been
+    recovered before.
     """
     call = rewrite.graph.call(binding.var, "relax.multiply")
     operands = [_operand(rewrite, argument) for argument in call.args] if call is not None else []
@@ -28,7 +30,7 @@ def recover_product(rewrite: DataflowRewrite, binding: relax.Binding, _requantiz
         return False
     chain = follow_chain(rewrite.graph, binding.var, bias_size=None)
     output = chain.output
-    if output is None or output.dtype not in _BYTES:
+    if output is None or output.dtype not in _BYTES or tables.ends_in(chain.tail):
         return False
     known = [operand for operand in operands if operand is not None]
     scale = as_float32_factor(np.asarray(known[0].scale * known[1].scale / output.scale))

@@ -74,7 +74,6 @@ _RECOVERIES = (
     recover_addition,
     recover_average_pool,
     recover_elementwise,
-    recover_product,
     recover_concat,
     recover_max_pool,
     recover_movement,
@@ -139,7 +138,7 @@ def recover_integers(
         if binding.var.name in rewrite.replaced:
             continue
         recovered = any(recover(rewrite, binding, requantize) for recover in _RECOVERIES)
-        if not recovered and not tables.recover(rewrite, binding):
+        if not (recovered or recover_product(rewrite, binding, tables) or tables.recover(rewrite, binding)):
             rewrite.keep(binding)
     rewrite.restore(imported.calls, imported.opset)
     module = rewrite.module(imported.module)

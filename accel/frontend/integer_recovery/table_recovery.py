@@ -43,6 +43,10 @@ class _Function:
     constants: frozenset[str]
 
 
+def _shape(var: relax.Var) -> list[int]:
+    return [int(extent) for extent in var.ty.shape.values]
+
+
 class Tables:
     """The functions of one integer tensor in a model.
 
@@ -61,18 +65,12 @@ class Tables:
 
     def recover(self, rewrite: DataflowRewrite, binding: relax.Binding) -> bool:
         """Replaces the quantize at the end of a function by its table; returns False for any other binding."""
-        call = self._by_variable.get(str(binding.var.name))
-        if call is None or call.node.op_type != "QuantizeLinear" or str(binding.var.ty.dtype.dtype) not in _BYTES:
+        ended = self._ended(binding.var)
+        if ended is None:
             return False
-        found = self._function(str(call.node.output[0]))
-        source = self._variable(found) if found is not None else None
-        if found is None or source is None or str(source.ty.dtype.dtype) not in _BYTES:
-            return False
-        shape = [int(extent) for extent in source.ty.shape.values]
-        if [int(extent) for extent in binding.var.ty.shape.values] != shape:
-            return False
-        dtype = str(source.ty.dtype.dtype)
-        table = self._table(found, str(call.node.output[0]), dtype, len(shape))
+        result, found, source = ended
+        shape, dtype = _shape(source), str(source.ty.dtype.dtype)
+        table = self._table(found, result, dtype, len(shape))
         if table is None:
             return False
         variables = [self._calls[name].results[0] for name in self._ordered(found)]
@@ -81,8 +79,24 @@ class Tables:
         function = composite_functions.table(nodes or [origin.name], shape, dtype, table)
         callee = rewrite.composite(function, rewrite.origin.get(str(_first(variables).name), origin))
         rewrite.bind(binding.var, tvm.ir.Call(callee, [source]))
-        self.inner[str(call.node.output[0])] = tuple(found.nodes)
+        self.inner[result] = tuple(found.nodes)
         return True
+
+    def ends_in(self, quantised: relax.Var) -> bool:
+        """Returns whether a function of one integer tensor ends in ``quantised``: a table is its better form."""
+        return self._ended(quantised) is not None
+
+    def _ended(self, quantised: relax.Var) -> tuple[str, _Function, relax.Var] | None:
+        """The tensor's name, the function that ends in it, and the integers that the function reads, of one shape."""
+        call = self._by_variable.get(str(quantised.name))
+        if call is None or call.node.op_type != "QuantizeLinear" or str(quantised.ty.dtype.dtype) not in _BYTES:
+            return None
+        result = str(call.node.output[0])
+        found = self._function(result)
+        source = self._variable(found) if found is not None else None
+        if found is None or source is None or str(source.ty.dtype.dtype) not in _BYTES:
+            return None
+        return (result, found, source) if _shape(source) == _shape(quantised) else None
 
     def _function(self, result: str) -> _Function | None:
         """The function that ends in ``result``, of as few nodes as have one tensor in common."""
