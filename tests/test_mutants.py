@@ -22,6 +22,7 @@ def test_it_is_in_one_place_and_has_tests(mutant: Mutant, modules: dict) -> None
     assert all(list(ROOT.glob(f"tests/**/{name}")) for name in mutant.tests)
 
 
+@pytest.mark.slow
 def test_each_is_in_a_module_of_its_own(modules: dict) -> None:
     paths = [site.path for mutant in MUTANTS for site in sites(mutant, modules)]
     assert len(set(paths)) == len(paths) >= 30

@@ -140,6 +140,7 @@ def test_media_types(ask: Callable[[bytes], int], name: str) -> None:
         assert ask(data) in {400, 415, 422}, media_type
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["models", "programs", "tensors", "accelerators"])
 def test_forms(ask: Callable[[bytes], int], name: str) -> None:
     for form in FORMS:
@@ -168,6 +169,7 @@ def test_what_is_no_http(ask: Callable[[bytes], int], data: bytes) -> None:
     assert ask(data) in {200, 400, 404}
 
 
+@pytest.mark.slow
 def test_methods(service: Service, ask: Callable[[bytes], int]) -> None:
     for path, operations in service.client.get("/openapi.json").json()["paths"].items():
         known = {method.upper().encode() for method in operations} | ({b"HEAD"} if "get" in operations else set())

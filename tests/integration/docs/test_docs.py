@@ -126,6 +126,7 @@ def test_the_recipe_writes_the_files_that_it_names(recipe: dict[str, ModuleType]
     assert set(recipe) == MADE_BY_THE_READER
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_recipe_pass(recipe: dict[str, ModuleType]) -> None:
     tests = [
         function

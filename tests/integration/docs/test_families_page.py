@@ -106,6 +106,7 @@ def opened(case: dict[str, list[int]], page: int, banks: int) -> list[int]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", rest_all(range(3)))
 def test_rows_are_opened_as_a_controller_would(seed: int, installed: Path) -> None:
     random, size = np.random.default_rng(seed), 200
@@ -122,6 +123,7 @@ def test_rows_are_opened_as_a_controller_would(seed: int, installed: Path) -> No
     assert json.loads(done.stdout) == opened(case, 128, 4)
 
 
+@pytest.mark.slow
 def test_without_the_package_the_document_is_refused() -> None:
     done = python(["-m", "service.cli", "accelerator", "check", str(PLUGIN / "open-row.yaml")], None)
     assert done.returncode == 1

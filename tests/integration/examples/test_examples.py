@@ -37,10 +37,12 @@ def test_single_layers_are_lively(layer: Conv | Dense, seed: int) -> None:
     check_lively(model, seed + 10)
 
 
+@pytest.mark.slow
 def test_conv224_is_lively() -> None:
     check_lively(conv224(), 0)
 
 
+@pytest.mark.slow
 def test_resnet8_is_seeded_and_depends_on_the_image() -> None:
     assert resnet8(3).SerializeToString() == resnet8(3).SerializeToString()
     assert resnet8(3).SerializeToString() != resnet8(4).SerializeToString()

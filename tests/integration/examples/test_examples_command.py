@@ -30,6 +30,7 @@ def window(node: onnx.NodeProto) -> int:
     return math.prod(sizes[0]) if node.op_type == "AveragePool" else 1
 
 
+@pytest.mark.slow
 def test_no_arguments_list_the_networks() -> None:
     done = run()
     assert done.returncode == 0
@@ -40,6 +41,7 @@ def test_every_network_has_a_name_and_a_summary() -> None:
     assert all(network.summary and name.isidentifier() for name, network in NETWORKS.items())
 
 
+@pytest.mark.slow
 def test_file_is_the_model_that_was_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     done = run("keyword_spotting", path, "--seed", 3, "--opset", 13, "--batch-norm", "--qdq")
@@ -48,6 +50,7 @@ def test_file_is_the_model_that_was_asked_for(tmp_path: Path) -> None:
     assert path.read_bytes() == wanted.SerializeToString()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     rest_all(
@@ -89,6 +92,7 @@ def test_batch_norms_are_nodes_if_wanted(name: str, batch_norm: bool) -> None:
     assert ("BatchNormalization" in operators) == batch_norm
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "scales"), rotated(TINY, ("power of two", "free")))
 def test_qdq_form_is_int8_and_close_to_the_float_form(name: str, scales: Literal["power of two", "free"]) -> None:
     model = build(name)

@@ -114,6 +114,7 @@ def test_a_canceled_job_is_counted(api: Api) -> None:
     assert api.value("cyclops_jobs_ended_total", state="canceled") == 1
 
 
+@pytest.mark.slow
 def test_without_redis_or_with_one_that_forgot(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path, redis_url=f"unix://{tmp_path}/nothing.sock")
     with listen("127.0.0.1", 0) as bound, serving_in_thread(settings, bound) as base:
@@ -126,6 +127,7 @@ def test_without_redis_or_with_one_that_forgot(tmp_path: Path) -> None:
     assert "cyclops_jobs_ended_total" not in samples  # unknown, which is not 0
 
 
+@pytest.mark.slow
 def test_without_its_store(tmp_path: Path) -> None:
     settings = Settings(
         data=tmp_path,
@@ -163,6 +165,7 @@ def test_names_keep_to_the_conventions(api: Api) -> None:
                 assert not family.name.endswith(unit)
 
 
+@pytest.mark.slow
 def test_series_are_few_whatever_jobs_say_and_clients_ask(api: Api) -> None:
     counters = Counters("metrics")
     for number in range(500):

@@ -23,6 +23,7 @@ def test_the_package_has_these_networks() -> None:
     assert sorted(light.NAMES) == sorted(path.stem for path in FOLDER.glob("*.onnx"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_weights_are_constants_and_shapes_are_kept(name: str) -> None:
     model, original = light.light(name), onnx.load(FOLDER / f"{name}.onnx")

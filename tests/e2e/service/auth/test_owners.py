@@ -135,6 +135,7 @@ def test_without_a_key_all_but_a_few_are_closed(owners: Owners, is_problem: Chec
         assert refused.headers["WWW-Authenticate"] == "Bearer"
 
 
+@pytest.mark.slow
 def test_lists_show_ones_own(owners: Owners) -> None:
     lists = [path for method, path in routes() if method == "get" and "{" not in path and not path.startswith(OPEN)]
     assert {"/v1/jobs", "/v1/accelerators"} <= set(lists)
@@ -169,6 +170,7 @@ def test_nobody_can_use_what_is_anothers(owners: Owners, is_problem: Check, quer
         assert json.dumps(found) == text
 
 
+@pytest.mark.slow
 def test_an_upload_tells_nothing_of_others(owners: Owners, tmp_path: Path) -> None:
     """A third owner sends what others have, and what nobody has: the same answers. Afterwards it is the third's too."""
     store = Store(owners.service.data / "store")
@@ -202,6 +204,7 @@ def others(owners: Owners) -> dict[str, str]:
     return ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", rest_all(["jobs", "models", "programs", "tensors", "accelerators"], keep=2))
 def test_a_link_opens_one_thing_for_reading(
     owners: Owners, others: dict[str, str], is_problem: Check, kind: str

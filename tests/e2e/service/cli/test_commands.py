@@ -110,6 +110,7 @@ def test_a_model_whose_weights_lie_beside_it(command: str, tmp_path: Path) -> No
     assert f"{FILE!r}, which cannot be used: No such file" in problem["detail"]
 
 
+@pytest.mark.slow
 def test_dynamic_axes_are_set_or_one(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(flattening("batch").SerializeToString())
     command = ["run", tmp_path / "m.onnx", "--accelerator", "vta", "--json"]
@@ -299,6 +300,7 @@ def test_health(service: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cyclops_here("health", "--worker").returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("as_json", [True, False])
 def test_an_error_of_ours_is_told_as_such(
@@ -348,6 +350,7 @@ def test_a_zip_is_called_one(tmp_path: Path) -> None:
     assert "the file is a zip: unpack it" in cyclops_here("plan", path, "--accelerator", "vta").stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "plan"])
 def test_a_model_is_parsed_and_inferred_once(command: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed, inferred = [], []
@@ -385,6 +388,7 @@ except SystemExit:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 def test_the_api_does_not_load_the_compiler() -> None:
     code = "import sys; from service.app import create_app; create_app(); print('tvm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

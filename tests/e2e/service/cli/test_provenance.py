@@ -109,6 +109,7 @@ def test_a_model_on_a_document_of_ones_own(service: Any, files: Path) -> None:
     assert again["accelerator"]["sha256"] == sha256((files / "mine.yaml").read_bytes())
 
 
+@pytest.mark.slow
 def test_a_program_on_its_own_and_on_a_preset(service: Any, files: Path) -> None:
     done = cyclops_here("run", files / "m.onnx", "--accelerator", "vta", "--out", files / "out")
     assert done.returncode == 0, done.stderr
@@ -127,6 +128,7 @@ def test_a_program_on_its_own_and_on_a_preset(service: Any, files: Path) -> None
     assert local == remote | {"accelerator": remote["accelerator"] | {"label": "vta"}}
 
 
+@pytest.mark.slow
 def test_swept_documents_are_told_apart(files: Path) -> None:
     first = []
     for name in ("a.yaml", "b.yaml"):

@@ -68,6 +68,7 @@ def check_whole(events: list[Told]) -> None:
     assert stages[-1]["name"] == "report"
 
 
+@pytest.mark.slow
 def test_all_stages_whatever_the_client_does(cluster: Cluster, model: dict[str, str]) -> None:
     location = submit(cluster, model)
 
@@ -125,6 +126,7 @@ def test_a_canceled_job_ends_its_streams(cluster: Cluster, model: dict[str, str]
     assert {(end.kind, end.data["state"]) for end in ends} == {("end", "canceled")}
 
 
+@pytest.mark.slow
 def test_redis_dies_during_a_stream(cluster: Cluster, model: dict[str, str]) -> None:
     location = submit(cluster, model)
     with ThreadPoolExecutor() as pool:

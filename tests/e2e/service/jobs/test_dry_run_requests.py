@@ -48,6 +48,7 @@ def test_a_plan_for_every_preset(client: httpx2.Client, model: str, name: str) -
     assert plan.macs.share == 1.0
 
 
+@pytest.mark.slow
 def test_a_document_that_nobody_keeps_is_planned_with(client: httpx2.Client, model: str, is_problem: Check) -> None:
     known = client.get("/v1/accelerators").json()
     text = accelerator_yaml(load_accelerator("vta")).replace("name: vta", "name: mine", 1)
@@ -78,6 +79,7 @@ def test_a_document_that_nobody_keeps_is_planned_with(client: httpx2.Client, mod
     assert client.get("/v1/accelerators").json() == known
 
 
+@pytest.mark.slow
 def test_a_job_keeps_the_document_that_comes_with_it(service: Service, model: str) -> None:
     text = accelerator_yaml(load_accelerator("vta")).replace("name: vta", "name: kept", 1)
     request = {"model": model, "document": text}
@@ -94,6 +96,7 @@ def test_a_job_keeps_the_document_that_comes_with_it(service: Service, model: st
     assert report["provenance"]["accelerator"]["sha256"] == hashlib.sha256(text.encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_dynamic_axes_are_set_by_options(client: httpx2.Client, is_problem: Check) -> None:
     document = client.post("/v1/models", content=flattening("batch").SerializeToString()).json()
     assert [tensor["shape"] for tensor in document["inputs"] + document["outputs"]] == [
@@ -140,6 +143,7 @@ def test_there_is_no_job_and_no_file_afterwards(service: Service, model: str) ->
     assert not list((service.data / "scratch").glob("plan-*"))
 
 
+@pytest.mark.slow
 def test_on_an_uploaded_accelerator_with_samples(client: httpx2.Client, resnet: str) -> None:
     document = accelerator_yaml(load_accelerator("vta-8").model_copy(update={"name": "mine"}))
     accelerator = client.post("/v1/accelerators", content=document, headers={"content-type": "application/yaml"}).json()
@@ -151,6 +155,7 @@ def test_on_an_uploaded_accelerator_with_samples(client: httpx2.Client, resnet: 
     assert (plan["accelerator"], plan["quantisation"]) == ("mine", "given samples")
 
 
+@pytest.mark.slow
 def test_false_makes_a_job(service: Service, model: str) -> None:
     answer = service.client.post("/v1/jobs?dry_run=false", json={"model": model, "accelerator": "vta", "fresh": True})
     assert answer.status_code == 202
@@ -211,6 +216,7 @@ def test_what_takes_too_long_ends_and_the_service_goes_on(hasty: Quiet, is_probl
     assert not list(Path(hasty.settings.scratch_dir).glob("plan-*"))
 
 
+@pytest.mark.slow
 def test_the_plan_is_in_the_openapi_document(client: httpx2.Client) -> None:
     document = client.get("/openapi.json").json()
     answers = document["paths"]["/v1/jobs"]["post"]["responses"]

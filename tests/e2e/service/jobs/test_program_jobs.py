@@ -103,6 +103,7 @@ def test_the_engines(service: Any, added: str) -> None:
     assert timing["cycles"] == both["cycles"] > 0
 
 
+@pytest.mark.slow
 def test_an_accelerator_in_place_of_the_programs_own(service: Any, added: str) -> None:
     document = service.client.get("/v1/accelerators/vta").json()
     document["dram"]["read_latency"] += 100
@@ -118,6 +119,7 @@ def test_a_job_without_a_trace(service: Any, added: str, is_problem: Callable[..
     is_problem(service.client.get(job["links"]["trace"]), 404, "not-found")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["wrong bytes", "a race"])
 def test_a_wrong_result_is_a_result(service: Any, what: str) -> None:
     parts = addition() | {"y.bin": bytes(64)} if what == "wrong bytes" else addition(tokens=False)

@@ -70,6 +70,7 @@ def test_fresh_runs_anew_and_is_the_answer_then(cluster: Cluster, program: dict[
         assert time.monotonic() < deadline
 
 
+@pytest.mark.slow
 def test_an_answer_outlives_the_memory_of_redis(cluster: Cluster, program: dict[str, Any]) -> None:
     fresh = done(cluster, program | {"fresh": True})
     deadline = time.monotonic() + 60

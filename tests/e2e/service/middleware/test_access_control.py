@@ -62,6 +62,7 @@ def enter(narrow: Quiet) -> Iterator[Callable[[str], httpx2.Client]]:
         yield client_of
 
 
+@pytest.mark.slow
 def test_it_says_how_to_make_the_first_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings = Settings(data=tmp_path, redis_url="unix:///nowhere", auth="keys")
     for told in (True, False):

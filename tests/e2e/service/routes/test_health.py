@@ -21,6 +21,7 @@ def test_healthy_and_ready(client: httpx2.Client) -> None:
     assert ready == {"redis": True, "store": True, "workers": 1, "warm": ["vta"], "warming": []}
 
 
+@pytest.mark.slow
 def test_without_redis_it_is_alive_and_answers(tmp_path: Path, is_problem: Callable[..., dict]) -> None:
     settings = Settings(data=tmp_path, redis_url=f"unix://{tmp_path}/nothing.sock")
     jobs = Jobs(Store(settings.store_dir))

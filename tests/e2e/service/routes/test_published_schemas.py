@@ -19,6 +19,7 @@ def test_it_is_the_schema(client: httpx2.Client) -> None:
     assert answer.json()["$id"] == ID
 
 
+@pytest.mark.slow
 def test_what_the_service_gives_is_valid_by_it(client: httpx2.Client) -> None:
     validator = Draft202012Validator(client.get(PATH).json())
     for name in preset_names():

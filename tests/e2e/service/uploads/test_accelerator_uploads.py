@@ -243,6 +243,7 @@ def filled(size: int) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_documents_that_take_long_cost_the_api_little(service: Service, is_problem: Callable[..., dict]) -> None:
     bodies = [body for size in (MAX_BYTES, 1 << 20) for body in filled(size).values()]
 

@@ -69,6 +69,7 @@ def external() -> bytes:
     return model.SerializeToString()
 
 
+@pytest.mark.slow
 def test_a_model_whose_weights_lie_in_another_file(client: httpx2.Client, is_problem: Check) -> None:
     model, data = in_one_file(two_weights())
     packed = io.BytesIO()

@@ -36,6 +36,7 @@ def test_a_program_is_described(client: httpx2.Client) -> None:
     assert posted(client, content=zipped(addition(expected=[])))["expects"] is False
 
 
+@pytest.mark.slow
 def test_the_same_program_has_one_id_however_it_is_packed(client: httpx2.Client) -> None:
     parts = addition()
     reversed_parts = dict(reversed(parts.items()))
@@ -120,10 +121,12 @@ def test_bad_programs_are_refused(client: httpx2.Client, is_problem: Check, name
     assert client.get("/healthz").json() == {"status": "ok"}
 
 
+@pytest.mark.slow
 def test_a_zip_bomb_is_refused(client: httpx2.Client, is_problem: Check) -> None:
     is_problem(client.post("/v1/programs", content=bomb()), 422, "program-too-large")
 
 
+@pytest.mark.slow
 def test_forms_that_are_no_program(client: httpx2.Client, is_problem: Check) -> None:
     parts = addition()
     del parts["program.json"]

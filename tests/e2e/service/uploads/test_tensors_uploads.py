@@ -53,6 +53,7 @@ def test_bad_files(client: httpx2.Client, is_problem: Check, name: str) -> None:
     is_problem(client.post("/v1/tensors", content=BAD[name]), 422, "invalid-tensors")
 
 
+@pytest.mark.slow
 def test_a_zip_bomb(client: httpx2.Client, is_problem: Check) -> None:
     is_problem(client.post("/v1/tensors", content=bomb()), 422, "tensors-too-large")
 

@@ -40,6 +40,7 @@ def found(service: Service, jobs: tuple[str, str]) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.slow
 def test_figures_and_bars_are_those_of_the_api(
     service: Service, browser: Browser, jobs: tuple[str, str], found: dict[str, Any]
 ) -> None:
@@ -65,6 +66,7 @@ def test_figures_and_bars_are_those_of_the_api(
         visit.assert_accessible()
 
 
+@pytest.mark.slow
 def test_jobs_of_different_work_are_told_apart(service: Service, jobs: tuple[str, str]) -> None:
     """Catches a page that calls one model faster than another, and says nothing."""
     other = service.wait(service.submit(conv_model(Conv(16, 16, 6, 6), seed=19).SerializeToString()))["id"]

@@ -137,6 +137,7 @@ def test_what_is_drawn(service: Service, browser: Browser, job: dict[str, Any], 
         visit.assert_accessible()
 
 
+@pytest.mark.slow
 def test_a_box_opens_its_layer_and_the_link_shows_the_same(
     service: Service, browser: Browser, job: dict[str, Any], graph: dict[str, Any]
 ) -> None:
@@ -163,6 +164,7 @@ def test_a_box_opens_its_layer_and_the_link_shows_the_same(
         expect(page.locator(f"#layer-{box['launches'][0]}")).to_be_in_viewport()
 
 
+@pytest.mark.slow
 def test_by_keyboard_alone(service: Service, browser: Browser, job: dict[str, Any], graph: dict[str, Any]) -> None:
     with visiting(browser, service.url, viewport={"width": 390, "height": 800}, color_scheme="dark") as visit:
         page = visit.page

@@ -55,6 +55,7 @@ def drawn(page: Page) -> set[tuple[str, ...]]:
     return {tuple(arrow.split(":")) for arrow in page.locator("canvas").get_attribute("data-arrows").split()}
 
 
+@pytest.mark.slow
 def test_the_selection_has_an_arrow_from_whom_it_waits_for(
     visit: Visit, job: dict, api: Callable[[str], Any], records: list[dict]
 ) -> None:
@@ -84,6 +85,7 @@ def test_the_selection_has_an_arrow_from_whom_it_waits_for(
     assert head == pytest.approx(text, abs=16)  # its edges are smoothed
 
 
+@pytest.mark.slow
 def test_the_panel_says_who_is_waited_for_and_leads_there_and_back(
     visit: Visit, job: dict, records: list[dict]
 ) -> None:

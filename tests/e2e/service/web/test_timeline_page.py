@@ -91,6 +91,7 @@ def click(page: Page, cycle: float, y: float, **options: Any) -> None:
     page.locator("canvas").click(position={"x": place(page, cycle), "y": y}, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "scale"), rest_all([("light", 1), ("dark", 2)]))
 def test_every_pixel_of_a_lane_has_the_colour_of_what_its_unit_does(
     browser: Browser, service: Any, job: dict, api: Callable[[str], Any], records: list[dict], scheme: str, scale: int
@@ -117,6 +118,7 @@ def test_every_pixel_of_a_lane_has_the_colour_of_what_its_unit_does(
         assert len(seen) > 2
 
 
+@pytest.mark.slow
 def test_a_coarse_lane_is_as_high_as_its_unit_is_busy(visit: Visit, job: dict, api: Callable[[str], Any]) -> None:
     """The whole job: the area of a category is its cycles."""
     opened(visit.page, job)
@@ -170,6 +172,7 @@ def test_a_click_selects_and_the_link_shows_the_same(
         assert shots[0] == shots[1]
 
 
+@pytest.mark.slow
 def test_a_token_leads_to_who_sent_it_and_back(visit: Visit, job: dict, api: Callable[[str], Any]) -> None:
     page = visit.page
     waiting = next(
@@ -185,6 +188,7 @@ def test_a_token_leads_to_who_sent_it_and_back(visit: Visit, job: dict, api: Cal
     assert begin <= token["start"] <= token["end"] <= end
 
 
+@pytest.mark.slow
 def test_wheel_drag_and_keys_move_the_view(visit: Visit, job: dict, api: Callable[[str], Any]) -> None:
     page, last = visit.page, api("/timeline/tracks")["cycles"]
     opened(page, job)
@@ -233,6 +237,7 @@ def test_two_markers_measure(visit: Visit, job: dict) -> None:
     expect(page.locator(".timeline-measure")).to_have_text("")
 
 
+@pytest.mark.slow
 def test_search_by_operation_layer_and_number(visit: Visit, job: dict, records: list[dict]) -> None:
     page = visit.page
     opened(page, job)
@@ -252,6 +257,7 @@ def test_search_by_operation_layer_and_number(visit: Visit, job: dict, records: 
     expect(page.get_by_role("status")).to_have_text("No operation, layer or node has “<b>nothing” in its name.")
 
 
+@pytest.mark.slow
 def test_what_is_under_the_pointer_is_said(visit: Visit, job: dict, records: list[dict]) -> None:
     page = visit.page
     gemm = next(r for r in records if r["op"] == "gemm" and r["end"] - r["start"] > 20)
@@ -263,6 +269,7 @@ def test_what_is_under_the_pointer_is_said(visit: Visit, job: dict, records: lis
     expect(page.get_by_role("status")).to_have_text(said)
 
 
+@pytest.mark.slow
 def test_by_keyboard_alone(visit: Visit, job: dict, records: list[dict]) -> None:
     page = visit.page
     opened(page, job)
@@ -291,6 +298,7 @@ def test_everybody_can_use_it(browser: Browser, service: Any, job: dict, scheme:
         assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.slow
 def test_the_policy_is_strict_and_the_table_needs_no_script(
     browser: Browser, service: Any, job: dict, api: Callable[[str], Any]
 ) -> None:
@@ -333,6 +341,7 @@ def test_a_share_link_opens_the_picture_too(visit: Visit, job: dict) -> None:
     assert any("/v1/" in url for url in asked)
 
 
+@pytest.mark.slow
 def test_a_jobs_page_leads_to_its_timeline(visit: Visit, job: dict) -> None:
     visit.page.goto(f"/jobs/{job['id']}")
     visit.page.get_by_role("link", name="Timeline", exact=True).click()

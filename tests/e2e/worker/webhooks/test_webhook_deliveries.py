@@ -61,6 +61,7 @@ def told(cluster: Cluster, job_id: str, state: str, seconds: float = 90) -> list
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_job_is_told_and_signed(cluster: Cluster, there: Receiver) -> None:
     job = submitted(cluster, there.url("/succeeded?token=1"))
     (request,) = there.wait("/succeeded?token=1", seconds=180)
@@ -101,6 +102,7 @@ def test_a_job_that_is_canceled(cluster: Cluster, there: Receiver) -> None:
     assert request.document["data"]["state"] == "canceled"
 
 
+@pytest.mark.slow
 def test_an_answer_from_the_record_is_told_too_and_once_for_each_key(cluster: Cluster, there: Receiver) -> None:
     first = answered(cluster)
     already = len(cluster.client.get(f"/v1/jobs/{first['id']}/webhooks").json()["items"])
@@ -119,6 +121,7 @@ def test_an_answer_from_the_record_is_told_too_and_once_for_each_key(cluster: Cl
     assert all(each.genuine() and each.document["data"]["id"] == first["id"] for each in there.at("/cached"))
 
 
+@pytest.mark.slow
 def test_it_is_sent_again_after_failures_with_the_same_id(cluster: Cluster, there: Receiver) -> None:
     def at_last(handler: Any, number: int) -> None:
         if number == 2:
@@ -135,6 +138,7 @@ def test_it_is_sent_again_after_failures_with_the_same_id(cluster: Cluster, ther
     assert all(each.genuine() for each in requests)
 
 
+@pytest.mark.slow
 def test_it_is_given_up(cluster: Cluster, there: Receiver) -> None:
     there.answers |= {"/never": status(503), "/gone": status(410), "/moved": status(307, Location=there.url("/to"))}
     attempts = {"/never": (3, 503), "/gone": (1, 410), "/moved": (3, 307)}
@@ -156,6 +160,7 @@ def test_an_address_that_is_never_sent_to_fails_at_once(tmp_path: Path, there: R
     assert (item["attempts"], item["last_error"], item["next_attempt"]) == (1, "address-refused", None)
 
 
+@pytest.mark.slow
 def test_slow_receivers_do_not_delay_others(cluster: Cluster, there: Receiver) -> None:
     there.answers["/slow"] = lambda *_: time.sleep(3)
     slow = canceled(cluster, there.url("/slow"))
@@ -165,6 +170,7 @@ def test_slow_receivers_do_not_delay_others(cluster: Cluster, there: Receiver) -
     told(cluster, slow["id"], "failed")
 
 
+@pytest.mark.slow
 def test_erasing_a_job_erases_what_was_to_be_sent(cluster: Cluster, there: Receiver) -> None:
     there.answers["/erased"] = status(500)
     job = canceled(cluster, there.url("/erased"))

@@ -116,6 +116,7 @@ def test_the_plan_is_what_the_report_of_the_job_says(name: str, preset: str, tmp
         assert (node.where in ("accelerator", "both")) == (node.launch is not None)
 
 
+@pytest.mark.slow
 def test_every_node_of_the_model_is_there_in_its_order_then_what_quantisation_adds() -> None:
     model = small_network()
     plan = planned(model)
@@ -185,6 +186,7 @@ def test_tiles_cover_the_layer_and_the_epilogue_is_named() -> None:
     assert [use.operation for use in launch.instructions if use.role == "store"] == ["narrow"]
 
 
+@pytest.mark.slow
 def test_samples_are_told() -> None:
     model = small_network()
     assert planned(model).quantisation == "random samples"
@@ -195,6 +197,7 @@ def test_samples_are_told() -> None:
         planned(model, calibration={"y": given["x"]})
 
 
+@pytest.mark.slow
 def test_the_same_again() -> None:
     first, second = (planned(small_network()).model_dump_json() for _ in range(2))
     assert first == second

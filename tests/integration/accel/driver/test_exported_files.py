@@ -40,6 +40,7 @@ KEPT = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", others_all(FILES, KEPT))
 def test_a_file_runs_as_it_is_planned_and_is_measured_against_itself(name: str, tmp_path: Path) -> None:
     made = FILES[name]()
@@ -80,6 +81,7 @@ def test_what_is_refused_names_the_node_and_what_would_help(name: str, tmp_path:
         assert (caught.value.field, told in caught.value.detail) == (field, True), caught.value.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_inputs_are_taken_in_the_models_type_and_in_float32(dtype: type[np.generic], tmp_path: Path) -> None:
     data = FILES["float16"]().SerializeToString()

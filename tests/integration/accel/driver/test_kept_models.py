@@ -68,6 +68,7 @@ def run(
     return (out / "model.qdq.onnx").read_bytes()
 
 
+@pytest.mark.slow
 def test_it_is_quantised_once_for_all_documents_of_one_kind_of_scales(tmp_path: Path, quantised: list[object]) -> None:
     first = run(tmp_path, "first")
     assert run(tmp_path, "again") == run(tmp_path, "smaller", "vta-small") == first
@@ -76,6 +77,7 @@ def test_it_is_quantised_once_for_all_documents_of_one_kind_of_scales(tmp_path: 
     assert len(quantised) == 2
 
 
+@pytest.mark.slow
 def test_what_it_depends_on_makes_it_another(tmp_path: Path, quantised: list[object]) -> None:
     samples = {"x": np.ones((2, 1, 16), np.float32)}
     ways: list[dict[str, Any]] = [
@@ -90,6 +92,7 @@ def test_what_it_depends_on_makes_it_another(tmp_path: Path, quantised: list[obj
     assert len(quantised) == len(ways)
 
 
+@pytest.mark.slow
 def test_a_damaged_entry_is_made_anew(tmp_path: Path, quantised: list[object]) -> None:
     first = run(tmp_path, "first")
     for entry in (tmp_path / "cache").iterdir():

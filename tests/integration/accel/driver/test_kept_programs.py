@@ -106,6 +106,7 @@ def test_what_is_kept_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert _FOUND in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", rest_all([Options(seed=1), Options(host_nodes=("add",)), Options(verify_seconds=0)])
 )
@@ -117,6 +118,7 @@ def test_other_options_are_another_program(options: Options, tmp_path: Path, cap
     assert _FOUND not in caplog.text
 
 
+@pytest.mark.slow
 def test_another_title_is_another_program(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is in the reasons of what the host does."""
     caplog.set_level(logging.INFO)
@@ -126,6 +128,7 @@ def test_another_title_is_another_program(tmp_path: Path, caplog: pytest.LogCapt
     assert artifacts(MODEL, titled, tmp_path / "second", tmp_path / "cache") == plain
 
 
+@pytest.mark.slow
 def test_outputs_that_are_not_the_kept_ones_are_not_verified_by_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

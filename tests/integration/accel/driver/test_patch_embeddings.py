@@ -41,6 +41,7 @@ def product(patch: int, side: int) -> bytes:
     return made.SerializeToString()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("patch", "side"), rest_all([(16, 4), (4, 8), (32, 3)]))
 def test_an_embedding_is_as_quick_as_its_product_and_one_rearrangement(patch: int, side: int, tmp_path: Path) -> None:
     data = embedding(patch, side).SerializeToString()

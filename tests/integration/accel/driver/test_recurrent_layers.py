@@ -21,6 +21,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "preset"), rest_all([("rnn", "vta-8"), ("lstm", "vta"), ("gru", "gemmini")], keep=2))
 def test_it_verifies_with_its_products_on_the_accelerator(case: str, preset: str, tmp_path: Path) -> None:
     op, options = CASES[case]

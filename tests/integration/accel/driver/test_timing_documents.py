@@ -42,6 +42,7 @@ def run(accelerator: Accelerator, out: Path, cache: Path | None = None) -> Repor
     return driver.run_model(MODEL, accelerator, Options(verify_seconds=0, trace=False), out, cache=kept)
 
 
+@pytest.mark.slow
 def test_regions_are_lowered_once_and_timed_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lowered: list[Any] = []
 
@@ -70,6 +71,7 @@ def resized(accelerator: Accelerator, depth: Callable[[Memory], int]) -> Acceler
     return accelerator.model_copy(update={"memories": memories})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rest_all(["vta", "output-stationary", "gemmini", "vector"], keep=2))
 def test_lowering_reads_nothing_that_the_key_lacks(name: str) -> None:
     """Of a depth it reads only whether the buffers fit: as little as they need, and twice of what there is, are one."""
@@ -101,6 +103,7 @@ def _lowered(regions: dict[str, Any], accelerator: Accelerator) -> list[tuple[st
     return found + [("", dump_object(region_object(module[name], accelerator))) for name in regions]
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_not_taken_from_the_cache(tmp_path: Path) -> None:
     """A smaller memory takes smaller tiles, though the larger ones are kept under the same key; a larger one shares."""
     smaller = resized(VTA, lambda memory: memory.depth // 8 if memory.name == "inp" else memory.depth)

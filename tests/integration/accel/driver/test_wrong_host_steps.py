@@ -35,6 +35,7 @@ def without_signs(builder: Any, call: Any, ty: Any) -> Any:
     return builder.node("Abs", RULES["relax.permute_dims"](builder, call, ty))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["nothing", "a node of the model", "an operator of the compiler"])
 def test_a_wrong_host_step_is_found(wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if wrong == "a node of the model":

@@ -85,11 +85,13 @@ def test_an_operator_comes_back_and_gives_onnxruntimes_bits(name: str) -> None:
         assert got.tobytes() == expected.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", rest_all(["vta", "vta-8"]))
 def test_a_network_comes_back(preset: str) -> None:
     assert_same(graphs_of(quantize_model(resnet8()), load_accelerator(preset)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("activations", "weights", "options"),
     rest_all(

@@ -196,6 +196,7 @@ def _imports_of(path, package):
     return {file for base in files for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()}
 
 
+@pytest.mark.slow
 def test_every_import_of_every_module_is_found():
     package = ROOT / "accel"
     for path in package.rglob("*.py"):

@@ -52,6 +52,7 @@ def test_an_immediate_keeps_its_sign():
     assert decoded.column("imm")[0] == -128
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data(), block=st.sampled_from([3, 4, 5]), kind=st.integers(0, 7))
 def test_any_values_of_the_fields_survive(data, block, kind):

@@ -83,6 +83,7 @@ def test_two_processes_that_compile_at_one_time_leave_one_whole_file(tmp_path: P
     assert compilations(started(tmp_path)) == 0
 
 
+@pytest.mark.slow
 def test_damage_of_any_kind_is_no_entry(fresh: Path) -> None:
     source = source_of(VECTOR)
     load_kernel(source)
@@ -99,6 +100,7 @@ def test_damage_of_any_kind_is_no_entry(fresh: Path) -> None:
     assert find_kernel(source)
 
 
+@pytest.mark.slow
 def test_where_others_may_write_nothing_is_read(fresh: Path) -> None:
     load_kernel(source_of(VECTOR))
     module._loaded.clear()
@@ -109,6 +111,7 @@ def test_where_others_may_write_nothing_is_read(fresh: Path) -> None:
     assert find_kernel(source_of(VECTOR))
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_nothing_costs_a_compilation_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -153,6 +156,7 @@ def test_the_key_changes_with_the_processor_and_with_the_sources(monkeypatch: py
     assert len(set(keys)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rest_all(["mvin-mvout", "vector"]))
 def test_linked_code_gives_the_bits_of_code_that_tvm_runs_itself(
     name: str, fresh: Path, monkeypatch: pytest.MonkeyPatch

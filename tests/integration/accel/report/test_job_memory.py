@@ -96,6 +96,7 @@ def test_buffers_do_not_overlap_and_fit(preset, tmp_path):
             assert (each.end - each.begin) % each.copies == 0
 
 
+@pytest.mark.slow
 def test_a_function_from_the_cache_has_the_same_plan(tmp_path):
     plans = []
     for name in ("first", "second"):

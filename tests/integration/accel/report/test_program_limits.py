@@ -42,6 +42,7 @@ def ran(request, tmp_path_factory):
     return request.param, program, report
 
 
+@pytest.mark.slow
 def test_each_change_is_what_a_job_on_that_document_would_take(ran):
     preset, program, report = ran
     limits = report.limits

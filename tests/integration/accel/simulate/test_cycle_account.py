@@ -142,6 +142,7 @@ def test_a_machine_that_waits_for_addresses(synchronisation, seed):
     check(decoded, family_of(accelerator).time(decoded, {}), "compute", blocker)
 
 
+@pytest.mark.slow
 def test_machines_that_wait_for_tokens():
     ended = 0
     for seed in range(60):

@@ -68,6 +68,7 @@ def factors(out: Path) -> dict[str, Array]:
     return {name: np.array(json.loads(entries[key])) for name, entries in noted.items() if key in entries}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["vta", "gemmini"])
 def test_each_tensor_is_compared_with_the_float_model_and_can_be_had(preset: str, tmp_path: Path) -> None:
     """It would catch integers scaled wrongly, a zero point left out, and tensors that belong to another node."""
@@ -92,6 +93,7 @@ def test_each_tensor_is_compared_with_the_float_model_and_can_be_had(preset: str
     assert "ours/first" not in arrays
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worst", rest_all(["second", "first", "third"]))
 def test_the_layer_where_most_is_lost_is_named(worst: str, tmp_path: Path) -> None:
     report = run(layers(worst), tmp_path)
@@ -99,6 +101,7 @@ def test_the_layer_where_most_is_lost_is_named(worst: str, tmp_path: Path) -> No
     assert report.most_lost.node == f"/{worst}/relu"
 
 
+@pytest.mark.slow
 def test_a_quantised_model_is_compared_with_its_float_network(tmp_path: Path) -> None:
     """Its first tensor is the input, of which only the rounding is lost; it would catch a network of other scales."""
     qdq = quantize_model(layers())
@@ -115,12 +118,14 @@ def test_a_tensor_that_the_model_lacks_is_refused(tmp_path: Path) -> None:
     assert refused.value.field == "options.intermediates[1]"
 
 
+@pytest.mark.slow
 def test_without_a_reference_there_are_the_float_tensors_alone(tmp_path: Path) -> None:
     report = run(layers(), tmp_path, intermediates=["/first/relu"], verify_seconds=0)
     assert report.tensors == []
     assert list(np.load(tmp_path / "intermediates.npz")) == ["float/first/relu"]
 
 
+@pytest.mark.slow
 def test_half_of_the_levels_that_padding_costs_is_said(tmp_path: Path) -> None:
     """It would catch a loss that the machine's loads cause and nobody is told, and one told where there is none."""
     (warning,) = run(layers(), tmp_path).warnings

@@ -152,6 +152,7 @@ def another(narrow: Quiet) -> Iterator[tuple[httpx2.Client, str]]:
         yield client, client.post("/v1/jobs", json={"model": model, "accelerator": "vta"}).json()["id"]
 
 
+@pytest.mark.slow
 def test_one_who_follows_and_waits_as_much_as_he_may_shuts_out_nobody(narrow: Quiet, is_problem: Check) -> None:
     job = narrow.post(narrow.request(seed=21))["id"]
     token = narrow.client.post(f"/v1/jobs/{job}/share").json()["token"]
@@ -177,6 +178,7 @@ def test_one_who_follows_and_waits_as_much_as_he_may_shuts_out_nobody(narrow: Qu
     narrow.client.post(f"/v1/jobs/{job}/cancel")
 
 
+@pytest.mark.slow
 def test_dry_runs_wait_for_their_turn_and_stall_no_other_request(
     narrow: Quiet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def compare(quiet: Quiet, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["compare", "--service", str(quiet.client.base_url), "--json", *arguments])
 
 
+@pytest.mark.slow
 def test_jobs_are_compared_as_the_api_does_it(quiet: Quiet, job: str, key_file: str) -> None:
     expected = quiet.client.get("/v1/compare", params={"a": job, "b": job}).json()
     page = f"{quiet.client.base_url}/jobs/{job}/timeline?select=1"

@@ -73,6 +73,7 @@ def test_a_damaged_trace(tmp_path: Path) -> None:
     assert err.startswith("cyclops: [trace] the trace cannot be read")
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves(directory: Path) -> None:
     """As `head` does."""
     command = [sys.executable, "-m", "service.cli", "trace", str(directory)]

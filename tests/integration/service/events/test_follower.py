@@ -122,6 +122,7 @@ def test_as_it_happens_and_once_it_is_over(play: Play) -> None:
     play(scenario)
 
 
+@pytest.mark.slow
 def test_whoever_comes_again_in_the_middle_misses_nothing(play: Play) -> None:
     async def scenario(world: World) -> None:
         async def in_pieces() -> list[str]:
@@ -150,6 +151,7 @@ def test_whoever_comes_again_in_the_middle_misses_nothing(play: Play) -> None:
     play(scenario)
 
 
+@pytest.mark.slow
 def test_whoever_is_slow_misses_nothing(play: Play) -> None:
     async def scenario(world: World) -> None:
         stream = world.follow()
@@ -185,6 +187,7 @@ def test_another_attempt(play: Play) -> None:
     play(scenario)
 
 
+@pytest.mark.slow
 def test_a_job_that_waits_again(play: Play) -> None:
     """The processes of its attempt died."""
 
@@ -265,6 +268,7 @@ def test_a_canceled_job(play: Play, began: bool) -> None:
     play(scenario)
 
 
+@pytest.mark.slow
 def test_places_in_the_queue(play: Play) -> None:
     async def scenario(world: World) -> None:
         others = [f"{number:032x}" for number in range(2)]

@@ -126,10 +126,12 @@ def test_half_a_head(waiting: dict[bytes, socket.socket], begin: bytes) -> None:
     assert_timed_out(rest(waiting[begin]))
 
 
+@pytest.mark.slow
 def test_a_head_that_drips(connect: Connect) -> None:
     assert_timed_out(drip(connect(), GET + b"A: " + b"b" * 100, 0.1))
 
 
+@pytest.mark.slow
 def test_silence(connect: Connect) -> None:
     assert rest(connect()) == b""
     connection = connect()
@@ -139,6 +141,7 @@ def test_silence(connect: Connect) -> None:
     assert answer.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.slow
 def test_half_a_head_after_an_answer(connect: Connect) -> None:
     connection = connect()
     for _ in range(3):
@@ -162,12 +165,14 @@ def test_half_a_body_that_nobody_reads(waiting: dict[bytes, socket.socket], begi
     assert rest(waiting[begin]).startswith((b"HTTP/1.1 405 ", b"HTTP/1.1 408 "))
 
 
+@pytest.mark.slow
 def test_a_body_that_drips(connect: Connect) -> None:
     connection = connect()
     connection.sendall(POST + b"Content-Length: 1000\r\n\r\n")
     assert_timed_out(drip(connection, b"x" * 1000, 0.1))
 
 
+@pytest.mark.slow
 def test_a_body_that_is_slow_but_steady(connect: Connect) -> None:
     connection = connect()
     piece = b"x" * (RATE // 4)
@@ -199,6 +204,7 @@ def test_a_client_that_never_reads_its_answer(quiet: Quiet, connect: Connect) ->
     assert len(rest(deaf)) < LARGE
 
 
+@pytest.mark.slow
 def test_what_waits_for_us_may_be_silent(quiet: Quiet, connect: Connect) -> None:
     job = quiet.post(quiet.request(seed=8))["id"]
     stream, waiter, begin = connect(), connect(), time.time()

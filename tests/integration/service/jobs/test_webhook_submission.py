@@ -97,6 +97,7 @@ def test_a_job_that_is_not_there(quiet: Quiet, is_problem: Check) -> None:
     is_problem(quiet.client.get("/v1/jobs/" + "0" * 32 + "/webhooks"), 404, "not-found")
 
 
+@pytest.mark.slow
 def test_a_service_that_sends_none(tmp_path: Any, is_problem: Check) -> None:
     with quiet_service(tmp_path, webhooks=False) as quiet:
         answer = quiet.client.post("/v1/jobs", json=quiet.request() | hook())

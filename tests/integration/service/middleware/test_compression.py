@@ -159,6 +159,7 @@ def test_polling_is_answered_with_304_whatever_the_coding(quiet: Quiet) -> None:
     assert again.headers["etag"] != first.headers["etag"]
 
 
+@pytest.mark.slow
 def test_problems_and_the_documentation(quiet: Quiet) -> None:
     document = Raw(quiet, "/openapi.json", accept_encoding="gzip")
     assert document.headers["content-encoding"] == "gzip"

@@ -61,6 +61,7 @@ def test_a_job_that_has_ended(quiet: Quiet, is_problem: Check, tmp_path: Path) -
     assert quiet.post(quiet.request(seed=1), 202)["id"] != job["id"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["models", "tensors", "programs", "accelerators"])
 def test_an_upload_that_a_job_needs_stays(quiet: Quiet, is_problem: Check, kind: str) -> None:
     location = uploads(quiet)

@@ -63,6 +63,7 @@ def test_a_list_that_the_client_has(quiet: Quiet) -> None:
         assert quiet.client.head(path).headers["ETag"] == answer.headers["ETag"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["models", "tensors", "accelerators", "programs"])
 def test_a_label_is_given_changed_and_taken_away(quiet: Quiet, kind: str) -> None:
     bodies = {

@@ -48,6 +48,7 @@ def ended(quiet: Quiet, seed: int, **said: object) -> str:
     return job_id
 
 
+@pytest.mark.slow
 def test_a_note_and_tags_are_written_on_pages(quiet: Quiet) -> None:
     job_id = ended(quiet, 1)
     home, back = f"/jobs/{job_id}", f"/jobs?q={quote(HOSTILE)}"
@@ -114,6 +115,7 @@ def test_what_no_list_can_be_asked_for(quiet: Quiet, query: str) -> None:
     show(quiet, f"/jobs?{query}", 422)
 
 
+@pytest.mark.slow
 def test_a_sorted_list_of_several_pages(quiet: Quiet) -> None:
     label = "größer 🙂" * 20
     ids = {ended(quiet, 100 + number, label=label, tags=["paged"]) for number in range(31)}

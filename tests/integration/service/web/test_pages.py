@@ -101,6 +101,7 @@ def test_a_job_that_failed_says_why(quiet: Quiet) -> None:
     assert "/problems/invalid-model" in page.links
 
 
+@pytest.mark.slow
 def test_a_report_of_hostile_names(quiet: Quiet, tmp_path: Path) -> None:
     job_id = submitted(quiet, seed=4)
     document = report(HOSTILE).model_dump(mode="json")
@@ -191,6 +192,7 @@ def test_lists_filter_label_pin_and_delete(quiet: Quiet, tmp_path: Path) -> None
     show(quiet, home, 404)
 
 
+@pytest.mark.slow
 def test_pages_of_a_long_list(quiet: Quiet) -> None:
     made = [submitted(quiet, seed=100 + number) for number in range(32)]
     first = show(quiet, "/jobs")
@@ -219,6 +221,7 @@ def start(quiet: Quiet, do: str, files: dict[str, tuple[str, bytes]] | None = No
     return quiet.client.post("/", files=[*parts, *(files or {}).items()], headers=BROWSER)
 
 
+@pytest.mark.slow
 def test_models_and_their_plans(quiet: Quiet) -> None:
     answer = start(quiet, "plan", {"file": ("<b>evil.onnx", hostile_model())}, accelerator="vta")
     assert answer.status_code == 303, answer.text
@@ -239,6 +242,7 @@ def test_models_and_their_plans(quiet: Quiet) -> None:
     show(quiet, f"/models?id={model}", 404)
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_form_keeps_nothing(quiet: Quiet) -> None:
     def planned(**fields: str) -> httpx2.Response:
         return quiet.client.post("/plan", files={name: (None, value) for name, value in fields.items()})
@@ -264,6 +268,7 @@ def test_the_plan_of_a_form_keeps_nothing(quiet: Quiet) -> None:
     assert [quiet.client.get(path).json() for path in ("/v1/models", "/v1/accelerators", "/v1/jobs")] == known
 
 
+@pytest.mark.slow
 def test_accelerators(quiet: Quiet) -> None:
     document = load_accelerator("vta").model_copy(update={"title": HOSTILE})
     answer = start(quiet, "run", {"document_file": ("mine.json", canonical(document))}, model=CONVOLUTION)
@@ -292,6 +297,7 @@ def test_accelerators(quiet: Quiet) -> None:
         show(quiet, f"/accelerators/{name}")
 
 
+@pytest.mark.slow
 def test_an_accelerator_is_added_or_comes_back(quiet: Quiet) -> None:
     def add(**parts: tuple[str | None, bytes]) -> httpx2.Response:
         return quiet.client.post("/accelerators", files=parts, headers=BROWSER)

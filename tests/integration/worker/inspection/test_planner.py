@@ -53,6 +53,7 @@ def test_a_plan(model: Path, plan: Plan) -> None:
     assert (made["accelerator"], made["macs"]["share"]) == ("vta", 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks through /proc")
 def test_it_is_made_in_another_process_which_is_gone_afterwards(model: Path, plan: Plan, compiler: ForkClient) -> None:
     seen: list[str] = []
@@ -86,6 +87,7 @@ def test_bad_input_is_told(
     assert caught.value.problem.type == f"/problems/{slug}"
 
 
+@pytest.mark.slow
 def test_wall_time(tmp_path: Path, plan: Plan) -> None:
     pipe = tmp_path / "model.onnx"
     os.mkfifo(pipe)  # whoever opens it to read waits

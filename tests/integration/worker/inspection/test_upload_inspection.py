@@ -70,6 +70,7 @@ def test_a_model_of_more_nodes_than_are_set(look: Look, tmp_path: Path) -> None:
     assert caught.value.problem.type == "/problems/model-too-large"
 
 
+@pytest.mark.slow
 def test_a_model_of_a_hundred_million_nodes_is_not_parsed(look: Look, tmp_path: Path) -> None:
     nodes = b"\x0a\x00" * 100_000_000
     upload = (
@@ -107,6 +108,7 @@ def test_a_program_that_is_none_is_refused(look: Look, tmp_path: Path) -> None:
     assert caught.value.problem.type == "/problems/invalid-program"
 
 
+@pytest.mark.slow
 def test_one_that_takes_too_long(look: Look, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)  # whoever opens it to read waits

@@ -71,6 +71,7 @@ class Model:
         return list(iter(model.take, None))
 
 
+@pytest.mark.slow
 @given(steps=st.lists(STEPS, max_size=40), most=st.integers(1, 3))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 def test_the_order_is_that_of_the_turns(queue: JobQueue, steps: list[tuple], most: int) -> None:

@@ -134,6 +134,7 @@ def test_the_key_of_an_erased_job_is_free(door: Door) -> None:
     assert door.post(request="another") == SubmissionOutcome(second.job, replayed=True)
 
 
+@pytest.mark.slow
 def test_many_at_once_make_one_job(door: Door) -> None:
     done: list[SubmissionOutcome] = []
     start = threading.Barrier(12)

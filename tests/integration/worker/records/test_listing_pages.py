@@ -132,6 +132,7 @@ def test_pages_are_what_the_records_say(
     assert jobs.open_ids() == sorted(job.id for job in jobs.existing(ids) if not job.ended)
 
 
+@pytest.mark.slow
 def test_pages_of_each_kind_of_store(jobs: Jobs, queue: JobQueue) -> None:
     ids = [jobs.create(request) for request in REQUESTS]
     jobs.succeed(ids[0], 1, RESULT)
@@ -142,6 +143,7 @@ def test_pages_of_each_kind_of_store(jobs: Jobs, queue: JobQueue) -> None:
         mend(jobs, queue)
 
 
+@pytest.mark.slow
 def test_new_jobs_do_not_move_a_page(jobs: Jobs, queue: JobQueue) -> None:
     ids = [jobs.create(REQUESTS[0]) for _ in range(6)]
     for _ in range(2):
@@ -165,6 +167,7 @@ def test_an_index_that_says_what_is_not_so_is_mended(jobs: Jobs, queue: JobQueue
     assert walk(jobs, queue, JobSelection("local", ("succeeded",))) == [ends]
 
 
+@pytest.mark.slow
 def test_a_page_reads_only_so_many_records(jobs: Jobs, queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_listing, "_MOST_READ", 4)
     ids = [jobs.create(REQUESTS[number % 2]) for number in range(9)]
@@ -175,6 +178,7 @@ def test_a_page_reads_only_so_many_records(jobs: Jobs, queue: JobQueue, monkeypa
     assert walk(jobs, queue, rare) == ids[:1]
 
 
+@pytest.mark.slow
 def test_an_index_that_is_lost_while_it_is_made_anew(
     jobs: Jobs, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

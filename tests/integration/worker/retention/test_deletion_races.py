@@ -103,6 +103,7 @@ def test_an_erased_job_leaves_nothing(place: Place, tmp_path: Path) -> None:
     assert place.there() == (True, True)
 
 
+@pytest.mark.slow
 def test_an_upload_is_needed_as_long_as_the_record_of_a_job_is_there(place: Place, tmp_path: Path) -> None:
     job = ended(place, tmp_path)
     with pytest.raises(InUseError, match=job.id):
@@ -240,6 +241,7 @@ def test_the_note_of_who_died_while_it_erased_an_upload_goes(place: Place, monke
 ACTS = ["submit", "erase", "send", "erase job"]
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(ACTS), min_size=2, max_size=4),
@@ -285,6 +287,7 @@ def test_no_order_leaves_a_job_without_what_it_needs(
         assert document
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(["pin", "expire", "expire", "erase"]), min_size=2, max_size=4), st.lists(st.integers(0, 3))

@@ -58,6 +58,7 @@ def test_by_default_everything_is_kept(place: Place, later: None) -> None:
     assert place.jobs.get(job_id).state == "succeeded"
 
 
+@pytest.mark.slow
 def test_jobs_that_ended_long_ago_go_and_pinned_ones_stay(place: Place, later: None) -> None:
     old, pinned, open_ = done(place), done(place), place.submit(place.store)
     place.jobs.pin(pinned)
@@ -70,6 +71,7 @@ def test_jobs_that_ended_long_ago_go_and_pinned_ones_stay(place: Place, later: N
     assert [job.id for job in place.jobs.existing(place.jobs.ids())] == [open_]
 
 
+@pytest.mark.slow
 def test_uploads_that_no_job_names_go(place: Place, later: None) -> None:
     Accelerators(place.store).add(load_accelerator("vta"))
     job_id = done(place)
@@ -145,6 +147,7 @@ def test_what_is_left_of_withdrawn_jobs_goes_after_a_day(place: Place, later: No
     assert place.jobs.ids() == [kept]
 
 
+@pytest.mark.slow
 def test_it_looks_at_what_is_due_and_goes_on_from_where_it_was(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     young = [place.submit(place.store) for _ in range(5)]
     old = [f"{number:032x}" for number in range(5)]
@@ -166,6 +169,7 @@ def test_it_looks_at_what_is_due_and_goes_on_from_where_it_was(place: Place, mon
     assert list(place.jobs.oldest(old[3])) == [old[4], f"{7:032x}", *young]
 
 
+@pytest.mark.slow
 def test_a_pass_begins_at_its_time_and_goes_in_steps(
     place: Place, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_job_publishes_and_succeeds(worker: Worker) -> None:
         assert (len(data), hashlib.sha256(data).hexdigest()) == (item.bytes, item.sha256)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_over(worker: Worker) -> None:
     job = worker.run(worker.accepted(MODEL))
     deadline = time.monotonic() + 60

@@ -51,6 +51,7 @@ def test_what_the_server_compiles_is_what_this_process_compiles(settings: Settin
     assert callable(kernel_library.load_kernel(SOURCE))
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_once_for_an_owner_and_by_the_next_owner_again(settings: Settings, quick: None) -> None:
     server = KernelServer(settings)
     asked = [
@@ -66,6 +67,7 @@ def test_a_kernel_is_compiled_once_for_an_owner_and_by_the_next_owner_again(sett
     server.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "text"),
     rest_all(
@@ -96,6 +98,7 @@ def test_a_job_has_so_many_compiled_and_an_owner_so_many_kept(
     server.close()
 
 
+@pytest.mark.slow
 def test_code_that_is_too_large_or_takes_too_long_is_none(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     small = settings.model_copy(update={"max_cache_entry_bytes": 100})
     monkeypatch.setattr(module, "compile_kernel", lambda _: bytes(1 << 20))
@@ -134,6 +137,7 @@ def test_a_compiler_that_is_taken_over_writes_nowhere(settings: Settings, monkey
     assert not any(place.exists() for place in places)
 
 
+@pytest.mark.slow
 def test_a_confined_process_can_neither_read_nor_write_an_owners_kernels(tmp_path: Path) -> None:
     need(tmp_path, "files")
     folder = tmp_path / "data" / FOLDER / "owner"

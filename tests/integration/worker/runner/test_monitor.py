@@ -143,6 +143,7 @@ def test_one_that_never_reads(tmp_path: Path) -> None:
     assert "asks twice" in death
 
 
+@pytest.mark.slow
 def test_one_that_does_not_read_its_answer(tmp_path: Path) -> None:
     def acts(line: socket.socket) -> None:
         line.sendall(encode_frame(CachePut(key=KEY).model_dump(), bytes(1 << 22)))
@@ -158,6 +159,7 @@ def test_one_that_says_what_it_must_not(tmp_path: Path, data: bytes) -> None:
     assert "invalid message" in str(attended.outcome.death)
 
 
+@pytest.mark.slow
 def test_one_that_hangs_up_and_stays(tmp_path: Path) -> None:
     attended = Attended(tmp_path, lambda line: line.close() or stay(line))
     assert attended.outcome.death == "the process hung up and went on"
@@ -197,6 +199,7 @@ def test_out_of_processor_time(tmp_path: Path) -> None:
     assert Attended(tmp_path, lambda _line: os.kill(os.getpid(), signal.SIGXCPU)).slug == "time-limit"
 
 
+@pytest.mark.slow
 def test_too_much_on_the_disk(tmp_path: Path) -> None:
     def acts(line: socket.socket) -> None:
         (tmp_path / OUTPUT_FOLDER / "file").write_bytes(bytes(5000))
@@ -242,6 +245,7 @@ class Hanging:
         self.answered = True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "message", rest_all([CacheGet(key=KEY), CachePut(key=KEY), StageMessage(stage=Stage(name="a", step=1, total=1))])
 )

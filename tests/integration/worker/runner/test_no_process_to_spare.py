@@ -173,6 +173,7 @@ def test_workers_are_kept_though_one_cannot_be_started(settings: Settings, monke
         assert started.wait(10)
 
 
+@pytest.mark.slow
 def test_redis_is_started_again_though_it_could_not_be_at_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

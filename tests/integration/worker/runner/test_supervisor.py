@@ -67,6 +67,7 @@ def test_one_process_attends_to_many_jobs(
     assert scratch_of(settings) == []
 
 
+@pytest.mark.slow
 def test_another_takes_over_after_many(
     supervisor_running: Callable[[Acts], SupervisorProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:

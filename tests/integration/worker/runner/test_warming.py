@@ -82,11 +82,13 @@ def test_what_another_process_compiled_meanwhile_is_loaded_while_a_job_runs(log:
     assert (warm_up.done, log.lines()) == (True, ["a child", "a worker"])
 
 
+@pytest.mark.slow
 def test_what_fails_in_the_child_is_left_alone(log: Log) -> None:
     finish(WarmUp(["bad", "killed", "a"], log.simulators()))
     assert log.lines() == ["bad child", "killed child", "a child", "a worker"]
 
 
+@pytest.mark.slow
 def test_what_is_slow_and_not_kept_is_left_to_the_jobs(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, quick in (("slow", 0), ("quick", 3600)):
         monkeypatch.setattr(module, "_QUICK", quick)

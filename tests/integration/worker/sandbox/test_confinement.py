@@ -241,6 +241,7 @@ def nobodys() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root, to become nobody")
 @pytest.mark.parametrize("apart", [True, False])
 def test_a_fork_bomb_stops(nobodys: Path, monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
@@ -282,6 +283,7 @@ def test_file_size(root: Path) -> None:
     assert told_by_confined(root, lambda: (scratch / "big").write_bytes(bytes(8192)), job_file_bytes=4096) == "OSError"
 
 
+@pytest.mark.slow
 def test_processor_time(root: Path) -> None:
     def spin() -> None:
         while True:

@@ -156,12 +156,14 @@ def test_an_answer_that_is_none(run: Run) -> None:
     assert run("garble").answer is None
 
 
+@pytest.mark.slow
 def test_many_at_once(run: Run) -> None:
     with ThreadPoolExecutor(20) as threads:
         given = [str(number).encode() for number in range(100)]
         assert [ended.answer for ended in threads.map(lambda one: run("echo", one), given)] == given
 
 
+@pytest.mark.slow
 def test_a_server_that_died_is_started_again(run: Run) -> None:
     pid = int(run("identify").answer.split()[1])
     os.kill(pid, signal.SIGKILL)
@@ -170,6 +172,7 @@ def test_a_server_that_died_is_started_again(run: Run) -> None:
         assert time.monotonic() < deadline
 
 
+@pytest.mark.slow
 def test_the_server_ends_with_the_one_who_asks() -> None:
     forked = ForkClient("worker.inspection.upload_tasks")
     forked.start()
@@ -178,6 +181,7 @@ def test_the_server_ends_with_the_one_who_asks() -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its environment through /proc")
 def test_a_task_sees_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch, server: ForkClient) -> None:
     del server  # its fixture says where the module lies
@@ -192,6 +196,7 @@ def test_a_task_sees_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatc
     assert "hunter2" not in begun_with
 
 
+@pytest.mark.slow
 def test_without_a_process_to_spare_the_task_is_told_and_the_others_go_on(
     server: ForkClient, run: Run, no_process: Path, tmp_path: Path
 ) -> None:

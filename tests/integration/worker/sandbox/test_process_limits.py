@@ -41,6 +41,7 @@ def test_memory() -> None:
     assert os.waitstatus_to_exitcode(status_of_child(lambda: bytearray(1 << 36), job_memory_bytes=1 << 35)) == 40
 
 
+@pytest.mark.slow
 def test_processor_time() -> None:
     assert os.WTERMSIG(status_of_child(spin, job_cpu_seconds=1)) == signal.SIGXCPU
 
@@ -62,6 +63,7 @@ def test_open_files() -> None:
     assert os.waitstatus_to_exitcode(status_of_child(open_many, job_open_files=100)) == 41
 
 
+@pytest.mark.slow
 def test_a_plan_has_limits_of_its_own() -> None:
     pid = os.fork()
     if pid == 0:

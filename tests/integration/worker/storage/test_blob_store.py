@@ -49,6 +49,7 @@ def at_once(work: Callable[[int], object], times: int = 8) -> list:
     return found
 
 
+@pytest.mark.slow
 def test_a_write_is_whole_at_any_time(any_store: Store) -> None:
     any_store.write("k", b"0" * 100_000)
 
@@ -204,6 +205,7 @@ def test_an_empty_object(any_store: Store, tmp_path: Path) -> None:
         assert any_store.size(key) == 0
 
 
+@pytest.mark.slow
 def test_reads_many_at_once(any_store: Store) -> None:
     for number in range(40):
         any_store.write(f"jobs/{number}/x", str(number).encode())
@@ -222,6 +224,7 @@ def test_lists_by_folder(any_store: Store) -> None:
     assert list(any_store.sizes("jobs/a")) == sorted(any_store.sizes("jobs/a"))
 
 
+@pytest.mark.slow
 def test_lists_more_than_a_page(any_store: Store) -> None:
     names = [f"{number:03}" for number in range(230)]
     for name in reversed(names):
@@ -241,6 +244,7 @@ def test_a_folder_ends_with_its_last_object(any_store: Store) -> None:
     assert any_store.read("jobs/a/x") == b"2"
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_emptied_while_it_is_filled(any_store: Store) -> None:
     def fill_and_empty(number: int) -> bool:
         for _ in range(20):

@@ -134,6 +134,7 @@ def test_a_bucket_that_creates_twice_is_not_ready(bucket: BucketServer, store: S
         store.probe()
 
 
+@pytest.mark.slow
 def test_reads_that_wait_for_each_other_less(bucket: BucketServer, store: Store) -> None:
     keys = [f"jobs/{number}/x" for number in range(48)]
     with bucket.faulty(delay=0.1):
@@ -142,6 +143,7 @@ def test_reads_that_wait_for_each_other_less(bucket: BucketServer, store: Store)
         assert time.monotonic() - begin < 48 * 0.1  # which one after the other takes at least
 
 
+@pytest.mark.slow
 def test_made_before_a_fork_and_used_after_it(store: Store) -> None:
     """As a worker does: its parent process never uses the store."""
     code = (

@@ -26,6 +26,7 @@ def test_the_standard_variables_ask_for_it(environment: dict[str, str], traces: 
     assert wanted("TRACES", environment) is traces
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_away_holds_a_worker_up_for_two_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[float] = []
 
@@ -41,6 +42,7 @@ def test_a_collector_that_is_away_holds_a_worker_up_for_two_seconds_at_most(monk
     assert given == [2.0]
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_where_it_is_not_wanted() -> None:
     program = """
 import os, sys

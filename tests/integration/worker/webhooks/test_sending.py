@@ -134,6 +134,7 @@ def test_names_that_are_none(there: Receiver) -> None:
         assert refused == AttemptOutcome(None, "address-refused")
 
 
+@pytest.mark.slow
 def test_nothing_takes_longer_than_it_may(there: Receiver) -> None:
     given_up = threading.Event()
 

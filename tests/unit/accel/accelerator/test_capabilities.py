@@ -88,6 +88,7 @@ def test_the_ways_of_a_store(value: str, fields: dict[str, str], way: str | None
     assert (way == "plain") == (capabilities.store("int8") is not None)
 
 
+@pytest.mark.slow
 def test_the_pragmas_of_tvm_are_known() -> None:
     (library,) = Path(tvm.__file__).parent.glob("lib/libtvm_compiler.*")
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:

@@ -62,6 +62,7 @@ def reader(text: str) -> Callable[[str], Any]:
     return json.loads if text[0] == "{" else yaml.safe_load
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rest_all(["mvin-mvout", "vector", "vta", "gemmini"], keep=2))
 def test_every_part_of_a_preset_is_found_in_each_of_its_texts(name: str) -> None:
     accelerator = load_accelerator(name)

@@ -12,6 +12,7 @@ PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, a
 VALUES = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_what_json_can_say_comes_back(value: object) -> None:
     back = read_yaml(yaml_text(value))

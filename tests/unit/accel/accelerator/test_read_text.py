@@ -32,6 +32,7 @@ def typed(value: Any) -> Any:
     return [typed(inner) for inner in value] if isinstance(value, list) else (type(value), value)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(value=st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4))
 def test_both_forms_give_what_was_written(value: Any) -> None:

@@ -30,6 +30,7 @@ def compare(case: Case) -> None:
     assert_same_bits(found, run(case.typed, case.tensors, case.scalars))
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=SLOW)
 @given(cases())
 def test_random_statements(case: Case) -> None:

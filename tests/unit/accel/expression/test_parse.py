@@ -127,6 +127,7 @@ def test_fifty_levels_are_accepted_and_printed() -> None:
         parse_statement("C[i] = a" + " + a" * 50)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.sampled_from(ELEMENT_TYPES).flatmap(lambda dtype: expressions(dtype, "pqrstv", 4)), st.booleans())
 def test_what_is_printed_parses_to_the_same(value: object, accumulate: bool) -> None:
@@ -137,6 +138,7 @@ def test_what_is_printed_parses_to_the_same(value: object, accumulate: bool) -> 
     assert literals[0] == literals[1]
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join)))
 def test_garbage_is_refused_or_read(text: str) -> None:

@@ -204,6 +204,7 @@ def stored(statement: Typed) -> tirx.BufferStore:
     return store
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None, suppress_health_check=SLOW)
 @given(statements())
 def test_a_statement_fits_its_own_program(statement: Typed) -> None:
@@ -227,6 +228,7 @@ def holds(dtype: str, value: float) -> bool:
     return dtype == "float32" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=SLOW)
 @given(statements(), st.integers(0, 1000))
 def test_every_binding_computes_what_the_program_does(statement: Typed, seed: int) -> None:

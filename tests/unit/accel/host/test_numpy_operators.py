@@ -108,6 +108,7 @@ def in_numpy(function):
     return all(stage._session is None for stage in function._stages)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_it_computes_what_functions_compiled_by_tvm_do(data):

@@ -30,6 +30,7 @@ def at(document: Any, pointer: str) -> Any:
     return document
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", others_all(preset_names(), ["vta", "gemmini", "output-stationary", "mvin-mvout", "vector"])
 )
@@ -50,6 +51,7 @@ def test_each_memory_is_offered_twice_as_large_or_refused_with_the_reason(name: 
         assert [(each.name, each.depth) for each in after.memories if each.name != memory.name] == others
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rest_all(["mvin-mvout", "gemmini", "vta-small", "vector"], keep=3))
 def test_what_is_told_of_a_change_is_what_differs(name: str) -> None:
     before = load_accelerator(name)
@@ -64,6 +66,7 @@ def test_what_is_told_of_a_change_is_what_differs(name: str) -> None:
                 assert at(before.model_dump(mode="json"), field.field) == field.before
 
 
+@pytest.mark.slow
 def test_a_gemmini_says_its_sizes_twice_and_keeps_silent_about_its_defaults() -> None:
     after = made(found(load_accelerator("gemmini"))["memory-spad"])
     assert after.parameters == {"scratchpad_bytes": 2 * 256 * 1024}
@@ -73,6 +76,7 @@ def test_a_gemmini_says_its_sizes_twice_and_keeps_silent_about_its_defaults() ->
     assert "32 x 32" in mesh.title
 
 
+@pytest.mark.slow
 def test_a_vta_of_ten_keys_is_derived_anew_and_keeps_what_else_was_changed() -> None:
     document = load_accelerator("vta-8").model_dump(mode="json")
     document["dram"]["read_latency"] = 99
@@ -128,6 +132,7 @@ def test_a_field_that_reaches_no_further_gets_a_bit_and_others_make_room() -> No
     assert any(old != new for old, new in zip(before.instructions, after.instructions, strict=True))
 
 
+@pytest.mark.slow
 def test_a_word_without_room_refuses_the_memory_by_name_of_the_field() -> None:
     document = tight().model_dump(mode="json")
     load = next(each for each in document["instructions"] if each["kind"] == "copy" and each["memory"] == "x")
@@ -141,6 +146,7 @@ def test_a_word_without_room_refuses_the_memory_by_name_of_the_field() -> None:
     assert "ends at bit" in str(change.refused)
 
 
+@pytest.mark.slow
 def test_a_family_without_changes_of_its_own_has_those_of_its_memories() -> None:
     class Plain:
         name, parameters = "plain", ExplicitFamily.parameters

@@ -90,6 +90,7 @@ def test_undefined_instructions_are_left_to_the_simulator() -> None:
     assert launches(data=data) == [("launch0", 0, 2), ("launch1", 2, 1)]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.sampled_from(["finish", "load_inp", "gemm", "alu", "store_out"]), min_size=1, max_size=12))
 def test_launches_cover_the_stream(names: list[str]) -> None:

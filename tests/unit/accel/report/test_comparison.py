@@ -158,6 +158,7 @@ ACCOUNTS = st.fixed_dictionaries({}, optional={"busy": COUNTS, "memory": COUNTS,
 LAYERS = st.lists(st.tuples(st.sets(st.sampled_from("abcdef"), max_size=3), ACCOUNTS), max_size=6)
 
 
+@pytest.mark.slow
 @given(LAYERS, LAYERS)
 def test_all_differences_add_up(one: Any, other: Any) -> None:
     sides = [

@@ -39,6 +39,7 @@ def instructions(document: dict[str, Any]) -> Iterator[tuple[str, Event]]:
     return ((UNIT_TRACKS[event["tid"]], event) for event in of(document, "instruction"))
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 80))
 def test_in_full_every_instruction_is_a_slice(seed: int, count: int) -> None:
@@ -57,6 +58,7 @@ def test_in_full_every_instruction_is_a_slice(seed: int, count: int) -> None:
         assert event["args"].get("origin") == record["origin"]
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 80))
 def test_in_full_every_wait_is_a_slice(seed: int, count: int) -> None:
@@ -76,6 +78,7 @@ def test_in_full_every_wait_is_a_slice(seed: int, count: int) -> None:
             assert event["ts"] + event["dur"] in starts | {e["ts"] for e in following}
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 80), st.integers(0, 3))
 def test_an_arrow_leads_from_a_push_to_the_pop_that_takes_its_token(seed: int, count: int, initial: int) -> None:
@@ -110,6 +113,7 @@ def arrows(held: Held, category: str, window: TraceWindow | None = None) -> list
     return [(end["s"], end["f"]) for end in ends.values()]
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 80), st.integers(0, 3000))
 def test_an_arrow_leads_to_who_waited_for_addresses(seed: int, count: int, begin: int) -> None:
@@ -209,6 +213,7 @@ def test_a_window_shows_what_runs_within_it(seed: int, count: int, events: int, 
     conserved(held, TraceWindow(events, begin, begin + data.draw(st.integers(1, 5000))))
 
 
+@pytest.mark.slow
 def test_many_stretches_are_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     held = random_trace(5, 700)
     windows = [
@@ -224,6 +229,7 @@ def test_many_stretches_are_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [document(held, window) for window in windows] == whole
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 200), st.sampled_from([100, ALL]))
 def test_instructions_that_outlast_their_launch_do_not_overlap_the_next_ones(

@@ -48,6 +48,7 @@ def window_of(timeline: Timeline, begin: int, end: int, bins: int) -> Window:
     return window
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(traces, st.data())
 def test_the_sums_of_every_bin_are_those_of_its_cycles(held: Held, data: st.DataObject) -> None:

@@ -26,6 +26,7 @@ def forms(trace: Trace) -> list[bytes]:
     return [json.dumps(trace.page(0, len(trace))).encode(), *map(b"".join, pieces)]
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 200))
 def test_what_is_saved_comes_back(tmp_path_factory: pytest.TempPathFactory, seed: int, count: int) -> None:
@@ -195,6 +196,7 @@ def test_an_archive_packed_anew_is_read_if_it_is_not_compressed(tmp_path: Path) 
     assert forms(Trace.load(tmp_path)) == forms(Trace(held))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_any_damage_is_refused_or_does_no_harm(damaged: tuple[Path, bytes], data: st.DataObject) -> None:

@@ -14,6 +14,7 @@ from accel.trace.trace_rows import row_batches
 from tests.helpers.programs.traces import Held, names, plain_csv, plain_text, random_trace
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 60))
 def test_every_byte_is_as_it_should_be(seed: int, count: int) -> None:
@@ -22,6 +23,7 @@ def test_every_byte_is_as_it_should_be(seed: int, count: int) -> None:
     assert b"".join(Trace(held).text()) == plain_text(held)
 
 
+@pytest.mark.slow
 def test_pieces_meet() -> None:
     held = random_trace(1, 40_000)
     pieces = list(Trace(held).text())
@@ -29,6 +31,7 @@ def test_pieces_meet() -> None:
     assert b"".join(pieces) == plain_text(held)
 
 
+@pytest.mark.slow
 def test_long_names_make_small_pieces() -> None:
     held = random_trace(2, 50)
     long = InstructionOrigin(("n" * (1 << 22),), "f", 0, "p", "s")

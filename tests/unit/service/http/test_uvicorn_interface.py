@@ -64,6 +64,7 @@ def test_a_connection_in_the_middle_of_a_body() -> None:
     asyncio.run(receive())
 
 
+@pytest.mark.slow
 def test_one_module_knows_uvicorn() -> None:
     found = set()
     for path in Path(str(service.__file__)).parent.rglob("*.py"):

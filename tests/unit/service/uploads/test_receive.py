@@ -114,6 +114,7 @@ NAMES = st.text("abc./%", max_size=5)
 PARTS = st.lists(st.tuples(NAMES, st.none() | NAMES, st.binary(min_size=1, max_size=50)), min_size=1, max_size=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(PARTS, st.lists(st.integers(0, 1000), max_size=8))
 def test_all_parts_come_whole_however_they_are_cut(tmp_path: Path, parts: list[tuple], cuts: list[int]) -> None:

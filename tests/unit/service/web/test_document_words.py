@@ -47,6 +47,7 @@ def test_pages_and_command_line_use_the_same_words(name: str, waiting: str, bus:
     assert tile.replace(" x ", " \N{MULTIPLICATION SIGN} ") in page
 
 
+@pytest.mark.slow
 def test_energy_is_told_of_instructions_that_state_it() -> None:
     """Catches an accelerator whose energies are in its jobs' reports and not on its page."""
     assert "(250 + 1.25) * bytes" in page_of("vector").partition("The document")[0]

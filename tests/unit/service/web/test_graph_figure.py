@@ -23,6 +23,7 @@ graphs = st.integers(1, 14).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(graphs)
 def test_boxes_are_apart_and_edges_lead_from_one_to_the_other(graph: tuple[list[int], list[tuple[int, int]]]) -> None:

@@ -71,6 +71,7 @@ def extent(layer: LayerBoxes) -> tuple[float, float]:
     return min(box.y for box in layer.boxes), max(box.y + box.height for box in layer.boxes)
 
 
+@pytest.mark.slow
 def test_what_is_narrower_than_can_be_seen_is_one_with_its_neighbours() -> None:
     """Catches layers that are lost, and a page that grows with a network of very many."""
     wide = layer(0, 10**6, buffer("inp", (0, 64), (0, 10**6)))

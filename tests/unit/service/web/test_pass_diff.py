@@ -3,6 +3,7 @@
 import re
 from html import unescape
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,7 @@ def test_html_in_a_text_is_text() -> None:
 WORDS = st.lists(st.sampled_from(["for", "x", " ", "[", "16", "<b>", "&", '"s"', "é"]), min_size=1, max_size=20)
 
 
+@pytest.mark.slow
 @given(WORDS, WORDS)
 def test_marked_words_are_those_that_the_other_line_has_not(before: list[str], after: list[str]) -> None:
     """Catches a mark that is a word too far, that changes the text, or that a tag of the highlighting is cut by."""

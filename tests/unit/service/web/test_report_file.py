@@ -38,6 +38,7 @@ def test_names_are_text() -> None:
     assert f'"title": "{HOSTILE}"' in page.text
 
 
+@pytest.mark.slow
 def test_each_table_is_there_as_csv_and_equals_the_apis() -> None:
     """Catches a table that is not there, and a name with ``%``, ``#`` or a quote that ends an address early."""
     name = f"a%20#b\"'&\n{HOSTILE}"
@@ -87,6 +88,7 @@ def _area(path: str) -> float:
     return sum(float(width) * float(height) for width, height in sides)
 
 
+@pytest.mark.slow
 def test_a_large_network_is_a_small_file() -> None:
     """Catches a file that no mail takes, with twice as many launches as ResNet-50 has."""
     layers = [layer(f"layer {number}", cycles=1000 + number) for number in range(120)]

@@ -151,6 +151,7 @@ def test_a_thousand_errors_are_bounded() -> None:
     assert len(problem.model_dump_json()) < MAX_BYTES  # what a process of an inspection may answer
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(["mvin-mvout", "vta"]), st.integers(0), st.integers(0, 40), st.text(max_size=12), st.booleans())
 def test_any_text_is_explained(name: str, at: int, length: int, text: str, as_json: bool) -> None:

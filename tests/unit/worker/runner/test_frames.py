@@ -7,6 +7,7 @@ from worker.runner.job_protocol import BrokenFrameError, Frames, encode_frame, p
 documents = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=20) | st.none(), max_size=4)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(documents, st.binary(max_size=300)), max_size=6), st.lists(st.integers(1, 200), min_size=1))
 def test_frames_come_through_however_they_are_cut(sent: list, cuts: list[int]) -> None:
     data = b"".join(encode_frame(document, body) for document, body in sent)

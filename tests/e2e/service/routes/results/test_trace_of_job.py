@@ -97,6 +97,7 @@ def test_many_readers_at_once(service: Any, job: dict) -> None:
     assert answers[:5] * 4 == answers
 
 
+@pytest.mark.slow
 def test_a_trace_of_another_version(service: Any, job: dict, is_problem: Check) -> None:
     """It takes a job whose trace nobody has opened."""
     layer = Conv(channels=16, filters=16, height=7, width=7)

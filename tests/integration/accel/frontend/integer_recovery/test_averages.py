@@ -69,6 +69,7 @@ def test_averages_run_on_the_accelerator(name: str, preset: str, tmp_path: Path)
         assert report.host_ops == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeros", [(np.array(7, np.int8), INT8), (np.array(130, np.uint8), np.array(100, np.uint8))])
 def test_zero_points_of_averages(zeros: tuple[Any, Any], tmp_path: Path) -> None:
     attributes = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
@@ -133,6 +134,7 @@ def network(then_add: bool) -> onnx.ModelProto:
     return graph.model()
 
 
+@pytest.mark.slow
 def test_an_average_has_a_scale_that_a_shift_makes_and_its_reader_takes_it_back(tmp_path: Path) -> None:
     report = run_model(network(then_add=False).SerializeToString(), load_accelerator("vta"), Options(), tmp_path)
     assert report.verified

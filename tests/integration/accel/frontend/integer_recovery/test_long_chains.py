@@ -4,6 +4,7 @@ import itertools
 import time
 
 import onnx
+import pytest
 from onnx import TensorProto, helper
 
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
@@ -19,6 +20,7 @@ def _model(nodes: list[onnx.NodeProto], last: str) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.slow
 def test_a_run_of_relus_is_followed_once() -> None:
     names = ["x", *(f"y{index}" for index in range(2500))]
     nodes = [helper.make_node("Relu", [a], [b]) for a, b in itertools.pairwise(names)]
@@ -27,6 +29,7 @@ def test_a_run_of_relus_is_followed_once() -> None:
     assert time.process_time() - began < 30  # a second; following it from each relu took six minutes
 
 
+@pytest.mark.slow
 def test_a_run_of_sums_is_followed_without_recursion() -> None:
     names = ["x", *(f"y{index}" for index in range(1200))]
     nodes = [helper.make_node("Add", [a, "x"], [b]) for a, b in itertools.pairwise(names)]

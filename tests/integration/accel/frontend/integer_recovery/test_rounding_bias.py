@@ -234,6 +234,7 @@ def test_random_machines_round_without_bias_or_say_so(seed: int, tmp_path: Path)
     assert [name for name in found if f"{name}_" not in warnings] == []
 
 
+@pytest.mark.slow
 def test_what_cannot_be_balanced_is_told_with_its_cost(tmp_path: Path) -> None:
     """Averages of three channels, as a constant of each channel has no half of three; the plan warns too."""
     made = Operators()
@@ -256,6 +257,7 @@ def without_sums_of_tensors() -> Accelerator:
     return parse_accelerator(document)
 
 
+@pytest.mark.slow
 def test_a_machine_that_adds_no_tensor_is_told_of_its_bias(tmp_path: Path) -> None:
     made = Operators()
     made.relu("relu", 2 * STEP)

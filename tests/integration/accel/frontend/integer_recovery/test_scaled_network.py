@@ -104,6 +104,7 @@ def with_integers(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     return observed, [*(output.name for output in model.graph.output), *names]
 
 
+@pytest.mark.slow
 def test_resnet8_of_powers_of_two_equals_onnxruntime_layer_by_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(GRIDS, "power of two", Grid(1))  # float32 holds each sum, so a half is a half in both
     model = quantize_model(resnet8())
@@ -116,6 +117,7 @@ def test_resnet8_of_powers_of_two_equals_onnxruntime_layer_by_layer(monkeypatch:
         np.testing.assert_array_equal(result, expected[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_resnet8_of_free_scales_is_exact_layer_by_layer_and_all_integer() -> None:
     model = quantize_model(resnet8(), scheme=Scheme("free", zero_points="none"))
     imported = import_integer_model(model, "scale")

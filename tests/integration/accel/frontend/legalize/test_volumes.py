@@ -85,6 +85,7 @@ def test_images_give_what_the_volume_does(case: str) -> None:
     assert (run(images, data) == expected).mean() > 0.999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "preset"), rotated(["padded", "strided, dilated, grouped", "transposed"], ["vta", "gemmini"])
 )

@@ -95,6 +95,7 @@ def test_they_are_recovered_as_integers() -> None:
     assert len(imported.macs) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_zero_points_are_taken_off_wherever_the_window_is(data: st.DataObject) -> None:

@@ -170,6 +170,7 @@ def test_movement_between_two_scales_stays_in_float() -> None:
     assert sum(node.op_type == "QuantizeLinear" for node in changed.graph.node) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("move", [_split, _last])
 def test_a_moved_network_is_verified(move: Move, tmp_path: Path) -> None:
     """What the compiler and the reference make of integer movement, where they differ."""

@@ -119,6 +119,7 @@ def output_scale(model: onnx.ModelProto) -> float:
     return float(constants[model.graph.node[-1].input[1]])
 
 
+@pytest.mark.slow
 def test_resnet8_keeps_its_meaning() -> None:
     model, random = resnet8(), np.random.default_rng(11)
     calibration = random.standard_normal((32, 1, 3, 32, 32)).astype(np.float32)
@@ -135,6 +136,7 @@ def sqnr(expected: Array, result: Array) -> float:
     return float(10 * np.log10(np.square(expected).sum() / np.square(expected - result).sum()))
 
 
+@pytest.mark.slow
 def test_quantisation_is_repeatable_and_changes_nothing_of_its_input() -> None:
     model = resnet8()
     before = model.SerializeToString()
@@ -143,6 +145,7 @@ def test_quantisation_is_repeatable_and_changes_nothing_of_its_input() -> None:
     assert model.SerializeToString() == before
 
 
+@pytest.mark.slow
 def test_shifts_requantise_at_any_scales_and_zero_points_are_where_nothing_pads_and_names_stay() -> None:
     """It would catch a layer, a sum or an average that no shift brings to the scale of its result."""
     model = quantize_model(resnet8())
@@ -172,6 +175,7 @@ def test_shifts_requantise_at_any_scales_and_zero_points_are_where_nothing_pads_
     assert {"conv1", "relu1", "stack2_shortcut", "stack3_add", "dense", "softmax"} <= names
 
 
+@pytest.mark.slow
 def test_pooling_keeps_the_scale_of_what_it_pools() -> None:
     network = Network()
     y = network.node("Relu", "relu", [network.conv("first", network.input("x", (1, 3, 10, 10)), (3, 8))])
@@ -370,6 +374,7 @@ def test_each_channel_of_weights_has_a_scale_of_its_own(build: Callable[[Network
     assert (np.abs(real - exact) <= scales.reshape(shape) * 3 + clipped).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scales", ["free", "power of two"])
 def test_what_a_skip_carries_keeps_its_scale_where_the_concatenation_is_far_coarser(scales: Scales) -> None:
     """It would catch a concatenation that is not brought to one scale."""

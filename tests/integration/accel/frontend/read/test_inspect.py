@@ -59,6 +59,7 @@ def test_it_describes_resnet8() -> None:
     assert info.parameters == sum(numpy_helper.to_array(t).size for t in resnet8().graph.initializer)
 
 
+@pytest.mark.slow
 def test_macs_are_the_same_after_quantisation() -> None:
     info = inspect_model(quantize_model(resnet8()).SerializeToString())
     assert info.format == "qdq"
@@ -258,6 +259,7 @@ def test_a_name_that_is_not_text_is_refused() -> None:
         inspect_model(matmul().SerializeToString().replace(b"MatMul", b"Mat\xfful"))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_a_damaged_file_never_escapes_as_another_error(data: st.DataObject) -> None:
@@ -286,6 +288,7 @@ def test_every_limit_is_checked(limits: ModelLimits, error: type[CyclopsError]) 
         inspect_model(resnet8().SerializeToString(), limits)
 
 
+@pytest.mark.slow
 def test_five_megabytes_and_two_thousand_nodes_take_less_than_a_second() -> None:
     model = matmul()
     model.graph.initializer.append(numpy_helper.from_array(np.ones(5 * 2**18, np.float32), "ballast"))

@@ -82,6 +82,7 @@ def test_automatic_padding(mode: str, stride: int, dilation: int) -> None:
     np.testing.assert_allclose(result, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_conversion_that_fails_names_the_node(capsys: pytest.CaptureFixture[str]) -> None:
     graph = Graph("fails")
     x = graph.input("x", (2, 8))

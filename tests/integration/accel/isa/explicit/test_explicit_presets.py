@@ -121,6 +121,7 @@ def test_layers_are_verified_and_their_cycles_are_all_accounted_for(preset, kind
         assert found.cycles >= found.lower_bound > 0
 
 
+@pytest.mark.slow
 def test_preparing_compiles_all_that_runs():
     for kind in ("in_order", "hazards", "tokens"):
         accelerator = document({"kind": kind})

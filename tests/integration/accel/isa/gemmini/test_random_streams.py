@@ -75,6 +75,7 @@ LOCAL = st.builds(
 OPERAND = st.one_of(SIXTY_FOUR, SMALL, LOCAL, st.integers(0, 70000))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(words=st.lists(st.tuples(FUNCTS, OPERAND, OPERAND), min_size=1, max_size=14))
 def test_any_words_run_or_are_refused_by_name(words):

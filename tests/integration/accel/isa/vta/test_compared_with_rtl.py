@@ -104,6 +104,7 @@ def test_both_the_document_and_the_program_are_named() -> None:
     assert model.statement.endswith(f"It is modelled: the program uses the ALU operation MUL, {HANGS}")
 
 
+@pytest.mark.slow
 def test_a_report_says_it_of_a_compiled_program() -> None:
     multiplying = build(conv(Kind(y_zero=90), 16, 16), VTA)
     assert reported(multiplying) == [f"the ALU operation MUL, {HANGS}"]
@@ -127,6 +128,7 @@ def recorded() -> Iterator[Decoded]:
         yield decode(accelerator, instructions)
 
 
+@pytest.mark.slow
 @needs_golden
 def test_the_recordings_have_what_the_tables_say_and_nothing_beyond() -> None:
     vta, operations, padding = instructions_of(board()), set(), defaultdict(set)

@@ -113,12 +113,14 @@ def compare(shape: str, dot: DotProduct | None, seed: int) -> None:
     assert np.array_equal(machine.accumulators(), reference.memories["acc"])
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_blocks_of_rows_are_summed_as_step_by_step(seed: int) -> None:
     compare("b16", None, seed)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_plain_arithmetic_sums_blocks_too(seed: int) -> None:

@@ -82,6 +82,7 @@ def run(case: Case, dram: np.ndarray, instructions: list[tuple[str, dict[str, in
     return case.machine.accumulators()[DST]
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), immediate=st.integers(-33, 33) | st.integers(-(1 << 15), (1 << 15) - 1))
 def test_computing_instructions_do_what_their_expressions_say(case: Case, seed: int, immediate: int) -> None:

@@ -188,6 +188,7 @@ def test_a_full_queue_lets_the_next_instruction_in_two_cycles_after_the_last_of_
     compare(launch(machine, [*[busy] * 12, ("store_out", {})]), machine)
 
 
+@pytest.mark.slow
 def test_fetching_in_bursts_beside_loads():
     load = ("load_acc", {"x_size": 40, "y_size": 3, "x_stride": 40})
     compare(launch(Machine(), [load, *[("load_uop", {"x_size": 1, "y_size": 1})] * 300, *[load] * 30]), Machine())

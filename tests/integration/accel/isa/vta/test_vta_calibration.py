@@ -40,6 +40,7 @@ def programs() -> Iterator[tuple[int, int]]:
         yield timing.cycles, entry["rtl_cycles"]
 
 
+@pytest.mark.slow
 @needs_golden
 def test_the_stated_error_is_that_of_the_recordings() -> None:
     pairs = list(programs())

@@ -197,6 +197,7 @@ def accelerator_of(keys: dict[str, int]) -> Accelerator | None:
     return None
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(keys=st.fixed_dictionaries({key: st.integers(-3, 40) for key in USUAL}))
 def test_any_ten_keys_are_an_accelerator_or_name_a_key(keys: dict[str, int]) -> None:

@@ -34,6 +34,7 @@ def cycles(target: Target, layer: Convolution, epilogue: Epilogue, option: Price
     return family_of(target.accelerator).time(decode(target.accelerator, words), {}).cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "preset"), rotated(LAYERS, ["vta", "vta-32", "vta-ultra96"]))
 def test_the_price_is_near_the_clock_and_the_cheapest_near_the_fastest(name: str, preset: str) -> None:
     target, layer = Target(load_accelerator(preset)), LAYERS[name]

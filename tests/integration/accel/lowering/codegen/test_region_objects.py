@@ -84,6 +84,7 @@ def quantised_resnet8(accelerator: Accelerator) -> onnx.ModelProto:
     return ensure_quantised(resnet8(), scheme=scheme_of(Target(accelerator), Options()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["vta", "output-stationary"])
 def test_a_region_lowered_alone_is_what_the_stages_make(preset: str) -> None:
     """The texts of all stages and passes, and the program, too: a job takes what it has timed."""
@@ -94,6 +95,7 @@ def test_a_region_lowered_alone_is_what_the_stages_make(preset: str) -> None:
     assert alone.same(Compiled(conv_model(LAYER), accelerator, cache))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", rest_all(["gemmini", "vta", "output-stationary", "mvin-mvout"]))
 def test_what_is_found_is_what_the_stages_make(preset: str) -> None:
     accelerator, cache = load_accelerator(preset), MemoryCache()
@@ -119,6 +121,7 @@ def two_layers() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=before.opset_import, ir_version=before.ir_version)
 
 
+@pytest.mark.slow
 def test_a_layer_of_another_model_is_found() -> None:
     cache = MemoryCache()
     alone = Compiled(conv_model(LAYER), VTA, cache)

@@ -109,6 +109,7 @@ def test_what_multiplies_and_shifts_at_once_shifts_alone_too(does: str) -> None:
     assert [one.instruction for one in plan.launches[0].instructions if one.role == "epilogue"] == ["requantise"]
 
 
+@pytest.mark.slow
 def test_channels_of_scales_of_their_own_are_multiplied_by_a_tensor_at_once() -> None:
     assert on_host(planned(requantising("clip((V[l] * M[l]) >> sh, lo, hi)"), PER_CHANNEL)) == {}
 
@@ -157,6 +158,7 @@ def test_machines_whose_tiles_are_not_square_add(rows: int, n: int, k: int) -> N
     assert on_host(planned(array(rows, n, k), SUM)) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multiplies", [False, True])
 def test_what_is_loaded_is_weighed_by_products_or_by_shifts_and_sums(*, multiplies: bool) -> None:
     plan = planned(array(1, 32, 8, multiplies=multiplies), ANY_SUM)
@@ -178,6 +180,7 @@ def test_why_a_machine_cannot_add_is_said(document: dict[str, Any], reason: str)
     assert reason in on_host(plan)["add"]
 
 
+@pytest.mark.slow
 def test_a_nest_that_nothing_does_is_refused_for_one_reason_with_its_layer() -> None:
     module = lower(RELU, parse_accelerator(array(8, 8, 8, unit=(2,))), "flatten")
     with pytest.raises(CompileError) as caught:

@@ -70,6 +70,7 @@ def works(draw: st.DrawFn) -> Work:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(work=works(), name=st.sampled_from(sorted(ACCELERATORS)))
 def test_elementwise_operators(work: Work, name: str) -> None:

@@ -52,6 +52,7 @@ def test_vta_requantises_all_of_it() -> None:
     assert found.host_reason == ""
 
 
+@pytest.mark.slow
 def test_without_a_maximum_the_accumulators_leave_as_they_are() -> None:
     accelerator = without(VTA, "alu", "max", "max_imm")
     found = region(CONV, accelerator)

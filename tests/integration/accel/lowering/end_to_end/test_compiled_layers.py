@@ -98,6 +98,7 @@ def test_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", rest_all(["vta-small", "vta"]))
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=grouped().filter(fits), seed=st.integers(0, 99))

@@ -50,6 +50,7 @@ def test_convolutions_end_in_int8(preset: str, kind: Kind) -> None:
     check(model, accelerator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [PER_TENSOR, PER_CHANNEL], ids=["per tensor", "per channel"])
 def test_depthwise_and_dense(kind: Kind) -> None:
     for model in (conv(kind, 24, 24, groups=24), dense(kind, 5, 70, 40)):

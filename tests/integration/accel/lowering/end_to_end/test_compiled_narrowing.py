@@ -87,6 +87,7 @@ def test_a_store_that_shifts_requantises(value: str, name: str, *, rounds: bool)
     np.testing.assert_array_equal(result(model, accelerator), wanted)
 
 
+@pytest.mark.slow
 def test_the_rounding_of_an_addition_is_in_what_accumulators_begin_as() -> None:
     """Nothing adds a number, and the store only shifts."""
 
@@ -125,6 +126,7 @@ def unsigned(document: dict[str, Any]) -> None:
     document["memories"][0]["dtype"] = instruction(document, "load_x")["dram_dtype"] = "uint8"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [True, False])
 def test_unsigned_data_need_a_bias_where_accumulators_begin_at_zero(bias: bool) -> None:
     model, accelerator = dense_model(Dense(6, 40, 21, bias=bias)), changed("vector", unsigned)

@@ -85,6 +85,7 @@ def test_other_scales_keep_their_macs_on_the_accelerator(
     assert np.abs(result - expected).max() <= 2 * step + 1e-6
 
 
+@pytest.mark.slow
 def test_a_result_used_by_host_and_accelerator() -> None:
     """A launch's result feeds another launch packed, and an output unpacked."""
     graph = Graph("fork")

@@ -70,6 +70,7 @@ def pools(draw: st.DrawFn) -> Pool:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(pool=pools().filter(lambda pool: pool.agreed), name=st.sampled_from(sorted(ACCELERATORS)))
 def test_poolings(pool: Pool, name: str) -> None:

@@ -73,6 +73,7 @@ def test_images(shape: tuple[int, int, int, int], size: tuple[int, int], order: 
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(shape=st.tuples(st.integers(1, 9), st.integers(1, 40)), size=SIZES, turned=st.booleans())
 def test_matrices_there_and_back(shape: tuple[int, int], size: tuple[int, int], turned: bool) -> None:

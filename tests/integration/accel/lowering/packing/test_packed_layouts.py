@@ -63,6 +63,7 @@ def allocated(model: onnx.ModelProto, accelerator: Accelerator = VTA) -> ir.IRMo
 FORKS = [branches.fire_modules, branches.inception, branches.dense_block, branches.preactivated]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", others_all(FORKS, [branches.inception, branches.preactivated]))
 def test_what_forks_and_joins_stays_packed(network: Callable[[], onnx.ModelProto]) -> None:
     assert transposes_between(allocated(network())) == 0
@@ -74,6 +75,7 @@ def test_what_forks_and_joins_is_right(network: Callable[[], onnx.ModelProto]) -
     check(network(), VTA)
 
 
+@pytest.mark.slow
 def test_channels_that_fill_no_blocks_are_put_together_by_the_host() -> None:
     net = branches.Branches((1, 3, 6, 6))
     x = net.conv(net.x, 20)
@@ -82,6 +84,7 @@ def test_channels_that_fill_no_blocks_are_put_together_by_the_host() -> None:
     check(model, VTA)
 
 
+@pytest.mark.slow
 def test_the_mean_of_an_image_feeds_a_dense_layer_as_it_lies() -> None:
     net = branches.Branches((1, 3, 6, 6))
     x = net.node("GlobalAveragePool", [net.conv(net.x, 20, 3)], 20)

@@ -93,6 +93,7 @@ def test_a_result_that_others_read_leaves() -> None:
     check(block((1, 16, 6, 6), 3, twice=True), "vta", 2)
 
 
+@pytest.mark.slow
 def test_scales_too_far_apart_for_a_weight() -> None:
     """The addend would need an identity of 256."""
     check(block((1, 16, 6, 6), 3, exponents=(-12, -4, -4)), "vta", 2)

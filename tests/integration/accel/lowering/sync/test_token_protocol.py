@@ -25,6 +25,7 @@ def test_the_tokens_order_every_access(program: Program) -> None:
     assert_ordered(program)
 
 
+@pytest.mark.slow
 def test_deleting_a_pair_of_tokens_is_a_race_or_a_deadlock(program: Program) -> None:
     """Delete each push together with the pop that takes it: no count changes, so only an order can go missing."""
     (launch,) = (step for step in program.steps if isinstance(step, Launch))

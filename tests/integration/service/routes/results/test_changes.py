@@ -229,6 +229,7 @@ def test_the_page_comes_without_what_cannot_be_found_out_now(
     is_problem(quiet.client.get(f"/v1/jobs/{job_id}/changes"), 422, "inspection-failed")
 
 
+@pytest.mark.slow
 def test_a_full_queue_takes_what_it_has_room_for(tmp_path: Path, is_problem: Check) -> None:
     with quiet_service(tmp_path / "service", most_waiting=3) as quiet:
         job_id = quiet.post({"model": quiet.model, "accelerator": PRESET})["id"]
@@ -239,6 +240,7 @@ def test_a_full_queue_takes_what_it_has_room_for(tmp_path: Path, is_problem: Che
         assert states.count("queued") == 2
 
 
+@pytest.mark.slow
 def test_each_job_that_it_starts_counts_as_a_submission(tmp_path: Path, is_problem: Check) -> None:
     with quiet_service(tmp_path / "service", auth="keys", rate_submissions=3) as quiet:
         job_id = quiet.post({"model": quiet.model, "accelerator": PRESET})["id"]

@@ -82,6 +82,7 @@ def test_the_file_shows_the_report_and_its_timeline(quiet: Quiet, job_id: str) -
     assert '"title": "VTA"' in page.text  # the document
 
 
+@pytest.mark.slow
 def test_who_may_have_a_table(quiet: Quiet, job_id: str, is_problem: Check) -> None:
     key = ApiKeys(quiet.store).add("other", "other")[1]
     token = quiet.client.post(f"/v1/jobs/{job_id}/share").json()["token"]

@@ -97,6 +97,7 @@ STEPS = st.sampled_from(["Add", "Sub", "Sub from", "Mul", "Div", "Neg", "norm"])
 LAYER = st.sampled_from(["Conv", "Conv of groups", "Conv of lines", "ConvTranspose", "Gemm", "Gemm, turned", "MatMul"])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(kind=LAYER, steps=st.lists(STEPS, min_size=1, max_size=4), wide=st.booleans(), seed=st.integers(0, 1000))
 def test_what_follows_a_layer_disappears(kind: str, steps: Sequence[str], wide: bool, seed: int) -> None:
@@ -108,6 +109,7 @@ def test_what_follows_a_layer_disappears(kind: str, steps: Sequence[str], wide: 
     assert left(result) in ([], ["Add"] if kind == "MatMul" else [])
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(kind=LAYER, steps=st.lists(STEPS, min_size=1, max_size=3), seed=st.integers(0, 1000))
 def test_what_is_ahead_of_a_layer_disappears(kind: str, steps: Sequence[str], seed: int) -> None:

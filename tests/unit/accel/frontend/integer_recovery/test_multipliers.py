@@ -50,6 +50,7 @@ def sums(magnitude: int, ratio: float, around: tuple[int, ...]) -> list[int]:
     return [max(-magnitude, min(magnitude, acc)) for acc in (*near, -magnitude, magnitude, 0)]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(
     exponents=st.lists(st.floats(-24, 1.5), min_size=3, max_size=3),
@@ -88,6 +89,7 @@ def test_every_sum_is_within_a_step(
                 assert off(acc, found, channel, float(r), zero_point) <= found.error + 1e-9
 
 
+@pytest.mark.slow
 @given(exponent=st.floats(-16, -4), headroom=st.floats(0, 5), zero_point=st.integers(-128, 127))
 def test_a_layer_whose_sums_are_a_few_times_what_can_be_seen_has_one(
     exponent: float, headroom: float, zero_point: int

@@ -69,6 +69,7 @@ def test_onnxruntime_finds_them(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "scales"), rotated([resnet8, keyword_spotting], ["power of two", "free"]))
 def test_a_loaded_model_is_quantised_as_the_whole_one(tmp_path: Path, make, scales) -> None:
     data = make().SerializeToString()

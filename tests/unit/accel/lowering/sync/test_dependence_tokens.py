@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def flagged(signals: Signals, step: CallStep, name: str, place: dict[int, int], 
     return any(all(bound.holds(place, extents) for bound in where) for where in ways)
 
 
+@pytest.mark.slow
 @given(programs())
 @settings(max_examples=200, deadline=None)
 def test_a_token_is_sent_and_awaited_exactly_where_the_unit_changes(
@@ -77,6 +79,7 @@ def test_turns_order_two_units_that_share_a_buffer(program: tuple[list[CallStep]
         assert ordering_fault(pair.steps, signals, {0: ContextRotation((), 1)}, extents, VTA) is None
 
 
+@pytest.mark.slow
 @given(programs(), st.data())
 @settings(max_examples=100, deadline=None)
 def test_what_the_short_program_allows_is_right_in_the_whole(
