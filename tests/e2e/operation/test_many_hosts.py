@@ -1,5 +1,6 @@
 """Hosts of workers that share a bucket and a Redis only: one dies, one joins, one is of an older version."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Iterator
@@ -103,7 +104,10 @@ def cached(there: Hosts, job_id: str) -> list[bool]:
 def shown(pid: int) -> str:
     """What of a process others may see: variables, command line, open files."""
     folder = Path(f"/proc/{pid}")
-    links = [link.readlink() for link in (folder / "fd").iterdir()]
+    links = []
+    for link in (folder / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it has been closed meanwhile
+            links.append(link.readlink())
     return f"{(folder / 'environ').read_bytes()!r} {(folder / 'cmdline').read_bytes()!r} {links}"
 
 
