@@ -121,6 +121,11 @@ class SameAccelerator:
         return id(self.accelerator)
 
 
+def encoding_arrays(accelerator: Accelerator) -> EncodingArrays:
+    """Returns the encodings of a document, computed once for one that is used again."""
+    return _encoding_arrays(SameAccelerator(accelerator))
+
+
 @functools.lru_cache(maxsize=16)
 def _encoding_arrays(same: SameAccelerator) -> EncodingArrays:
     accelerator = same.accelerator
@@ -166,7 +171,7 @@ def decode(accelerator: Accelerator, words: Words, first: int = 0) -> Decoded:
     """
     if words.ndim != 2 or words.shape[1] != accelerator.word_bits // 64:
         raise SimulationError(f"instructions must be (n, {accelerator.word_bits // 64}) words; got {words.shape}")
-    layout = _encoding_arrays(SameAccelerator(accelerator))
+    layout = encoding_arrays(accelerator)
     words, kind = np.require(words, np.uint64, ["C", "A", "W"]), np.empty(len(words), np.int16)
     undefined = kernel.classify_words(words, layout.masks, layout.values, kind)
     if undefined < len(words):

@@ -24,6 +24,7 @@ from accel.frontend.integer_recovery.requantization import (
 from accel.frontend.integer_recovery.rounding_bias import grain_of
 from accel.util.arrays import Float64
 
+_IMAGE = 4  # axes
 _REACH = 256  # how far int8 is from its zero point, at most
 WEIGHT_MAX = 127
 LEVEL = 1 << 7  # a unit of the upper part
@@ -118,10 +119,10 @@ def _note_errors(
     """
     assert chain.output is not None
     shape = [int(size) for size in chain.root.ty.shape.values]
-    channels = shape[1] if len(shape) > 2 + 1 else shape[-1]
+    channels = shape[1] if len(shape) >= _IMAGE else shape[-1]
     if rounding.size not in (1, channels):
         return  # it is laid out with other channels
-    known = [rewrite.rounding.errors.get(str(operand.value.name), 0.0) for operand in operands]
+    known = [found for operand in operands if (found := rewrite.errors_of(operand)) is not None]
     errors = np.broadcast_to(rounding * float(chain.output.scale) + sum(known), channels)
     rewrite.rounding.errors[str(chain.tail.name)] = errors / (2 if chain.low == 0 else 1)
 

@@ -166,7 +166,7 @@ def recover_layer(rewrite: DataflowRewrite, layer: IntegerContraction, requantiz
         result = _requantised(rewrite, layer, acc, found) if layer.chain.output else _dequantised(rewrite, layer, acc)
     elif layer.chain.output is not None:
         result = from_int8(rewrite, result, layer.chain)
-    known = rewrite.rounding.errors.get(str(layer.x.value.name)) if isinstance(layer.x.value, relax.Var) else None
+    known = rewrite.errors_of(layer.x)
     if layer.averages and known is not None:
         rewrite.rounding.errors[str(layer.chain.tail.name)] = known
     rewrite.replace(layer.chain.members)
@@ -219,7 +219,7 @@ def _layer(rewrite: DataflowRewrite, var: relax.Var) -> IntegerContraction | Non
         scale = scale * found.along(chain.gain.astype(np.float64).reshape(() if chain.gain.size == 1 else -1))
     bias = np.zeros(weights.channels)
     if chain.bias is not None:
-        known = rewrite.rounding.errors.get(str(x.value.name)) if isinstance(x.value, relax.Var) else None
+        known = rewrite.errors_of(x)
         expected = 0.0 if known is None else sums_of(found, known / float(x.scale))  # units of the accumulator
         bias = np.rint(found.along(chain.bias.reshape(-1)) / scale - expected)
     bias = bias - zero_point * weights.sums()

@@ -242,6 +242,11 @@ class DataflowRewrite:
         self._kept: set[str] = set()
         self._names = {binding.var.name for binding in graph.bindings}
 
+    def errors_of(self, tensor: QuantisedTensor) -> Float64 | None:
+        """Returns how far each channel of ``tensor`` is off on average, as real numbers; None: that is not known."""
+        value = tensor.value
+        return self.rounding.errors.get(str(value.name)) if isinstance(value, relax.Var) else None
+
     def keep(self, binding: relax.Binding) -> None:
         """Keeps ``binding``, or binds its value if that is a constant that others still use at the end."""
         if isinstance(binding.value, relax.Var):  # another name for what one node, or none, has worked on

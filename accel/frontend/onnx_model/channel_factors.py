@@ -9,6 +9,7 @@ import json
 import numpy as np
 import onnx
 
+from accel.frontend.onnx_model.onnx_nodes import note_of, set_note
 from accel.util.arrays import Float32, Float64
 
 _KEY = "cyclops.channel_factors"
@@ -16,18 +17,17 @@ _KEY = "cyclops.channel_factors"
 
 def note_channel_factors(node: onnx.NodeProto, factors: Float64) -> None:
     """Notes on ``node`` what each channel of its result, along axis 1, is multiplied by: [C]."""
-    text = json.dumps([float(np.float32(factor)) for factor in factors])
-    node.metadata_props.add(key=_KEY, value=text)
+    set_note(node, _KEY, json.dumps([float(np.float32(factor)) for factor in factors]))
 
 
 def channel_factors(model: onnx.ModelProto) -> dict[str, Float32]:
     """Returns by tensor what each of its channels, along axis 1, is multiplied by: [C]."""
     found: dict[str, Float32] = {}
     for node in model.graph.node:
-        for entry in node.metadata_props:
-            factors = _factors(entry.value) if entry.key == _KEY else None
-            if factors is not None:
-                found |= dict.fromkeys(map(str, node.output), factors)
+        text = note_of(node, _KEY)
+        factors = None if text is None else _factors(text)
+        if factors is not None:
+            found |= dict.fromkeys(map(str, node.output), factors)
     return found
 
 

@@ -3,10 +3,13 @@
 The names travel in the node's metadata, so that a quantised model that is kept or uploaded again has them.
 """
 
+import contextlib
 import json
 
 import onnx
 from pydantic import TypeAdapter, ValidationError
+
+from accel.frontend.onnx_model.onnx_nodes import note_of, set_note
 
 _KEY = "cyclops.covers"
 _COVERS = TypeAdapter(dict[str, str])
@@ -14,12 +17,10 @@ _COVERS = TypeAdapter(dict[str, str])
 
 def origins_of(node: onnx.NodeProto) -> dict[str, str]:
     """Returns the user's nodes that ``node`` computes, by name, and their operators; itself if none are noted."""
-    for entry in node.metadata_props:
-        if entry.key == _KEY:
-            try:
-                return _COVERS.validate_json(entry.value)
-            except ValidationError:
-                break
+    text = note_of(node, _KEY)
+    if text is not None:
+        with contextlib.suppress(ValidationError):
+            return _COVERS.validate_json(text)
     return {node.name: node.op_type}
 
 
@@ -80,10 +81,7 @@ def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
 
 
 def _note(node: onnx.NodeProto, covers: dict[str, str]) -> None:
-    for index in reversed(range(len(node.metadata_props))):
-        if node.metadata_props[index].key == _KEY:
-            del node.metadata_props[index]
-    node.metadata_props.add(key=_KEY, value=json.dumps(covers))
+    set_note(node, _KEY, json.dumps(covers))
 
 
 def _constants(model: onnx.ModelProto) -> set[str]:

@@ -69,6 +69,19 @@ _MOVES = frozenset((
 ))  # fmt: skip
 
 
+def note_of(node: onnx.NodeProto, key: str) -> str | None:
+    """Returns what :func:`set_note` noted on the node; None: nothing."""
+    return next((entry.value for entry in node.metadata_props if entry.key == key), None)
+
+
+def set_note(node: onnx.NodeProto, key: str, text: str) -> None:
+    """Notes ``text`` in the node's metadata, instead of what was noted under ``key`` before."""
+    for index in reversed(range(len(node.metadata_props))):
+        if node.metadata_props[index].key == key:
+            del node.metadata_props[index]
+    node.metadata_props.add(key=key, value=text)
+
+
 def moved_tensors(node: onnx.NodeProto) -> set[str]:
     """Returns the tensors whose elements ``node`` only moves; one may be the largest of several."""
     if node.op_type == "Concat":

@@ -139,8 +139,8 @@ def _factors(network: FloatNetwork, run: _Run, data: _Extent, result: _Extent) -
     Noise is that of the readers' sums, in units of a twelfth of the square of a 127th: the activation's, that of the
     first layer's weights, and that of the readers'. Each is of one scale, so the largest channel of any sets it.
     """
-    first = _by_channel(run.layer, *_of(network, run.layer), outputs=True)
-    readers = [_by_channel(node, *_of(network, node), outputs=False) for node in run.readers]
+    first = _by_channel(run.layer, _of(network, run.layer)[0], outputs=True)
+    readers = [_by_channel(node, _of(network, node)[0], outputs=False) for node in run.readers]
     tops, channels = result.tops, len(result.tops)
     if len(first) != channels or any(len(reader) != channels for reader in readers) or not np.isfinite(tops).all():
         return None
@@ -180,7 +180,7 @@ def _of(network: FloatNetwork, node: onnx.NodeProto) -> tuple[Float64, Float64]:
     return found
 
 
-def _by_channel(node: onnx.NodeProto, weight: Float64, _bias: Float64, *, outputs: bool) -> Array:
+def _by_channel(node: onnx.NodeProto, weight: Float64, *, outputs: bool) -> Array:
     """The weights of a layer by its output channel, or its input channel: [channels, weights]."""
     groups = attribute_of(node, "group", 1)
     if node.op_type in ("Gemm", "MatMul"):

@@ -161,17 +161,15 @@ def _time(decoded: Decoded, tokens: dict[str, int], known: Accessing) -> Timing:
             "hazard": units_waited_for(blockers, stream.unit),
             **{name: accelerator.units.index(queue[0]) for name, queue in zip(names, queues(accelerator), strict=True)},
         },
-        awaited={"hazard": _awaited(waits, blockers)} if layout.HAZARD in shown else {},
+        awaited={"hazard": places_back(np.where(waits[layout.HAZARD] > 0, blockers, -1))}
+        if layout.HAZARD in shown
+        else {},
     )
 
 
 def units_waited_for(blockers: Int64, unit: Int64) -> Int64:
     """Returns the units (n,) of the instructions that were waited for, -1 for none; ``unit`` (n,) is each one's own."""
     return np.where(blockers < 0, -1, unit[blockers])
-
-
-def _awaited(waits: Int64, blockers: Int64) -> Int64:
-    return places_back(np.where(waits[layout.HAZARD] > 0, blockers, -1))
 
 
 def _shown(accelerator: Accelerator, queues: int) -> list[int]:

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Literal
 
 from markupsafe import Markup, escape
@@ -103,9 +104,7 @@ def compare(before: str, after: str, of_before: Sequence[Line], of_after: Sequen
         if tag == "equal":
             pairs += [Pair("same", one, other) for one, other in zip(left, right, strict=True)]
             continue
-        for place in range(max(len(left), len(right))):
-            both = [lines[place] if place < len(lines) else None for lines in (left, right)]
-            pairs.append(Pair("changed", *both))
+        pairs += [Pair("changed", one, other) for one, other in zip_longest(left, right)]
     return list(_with_words(pairs, old, new))
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
 from accel.isa.compiled_kernels import Signature, compiled
-from accel.isa.decode import Decoded, SameAccelerator
+from accel.isa.decode import Decoded, SameAccelerator, encoding_arrays
 from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR, Array
 from accel.isa.vta.document.instruction_view import Vta, instructions_of
 from accel.isa.vta.document.vta_parameters import VtaParameters, parameters_of
@@ -212,26 +212,23 @@ class InstructionCosts:
 
     Attributes:
         sorts: (sorts, SORT) what is the same for all instructions of a sort.
-        fields: of each sort, the field of each role, None where it has none.
+        places: (sorts, ROLES) the row of a launch's fields of each role; -1: there is none.
         boundary: bytes that no burst crosses.
     """
 
     sorts: Int64
-    fields: tuple[tuple[str | None, ...], ...]
+    places: Int64
     boundary: int
 
     def alike(self, other: "InstructionCosts") -> bool:
         """Returns whether each launch has the same table."""
-        return (self.fields, self.boundary) == (other.fields, other.boundary) and np.array_equal(
-            self.sorts, other.sorts
-        )
+        arrays = (self.sorts, other.sorts), (self.places, other.places)
+        return self.boundary == other.boundary and all(np.array_equal(ours, theirs) for ours, theirs in arrays)
 
     def table(self, decoded: Decoded) -> Int64:
         """The kernel's table (n, 16): costs, reads and tokens of each instruction."""
-        row: dict[str | None, int] = {name: number for number, name in enumerate(decoded.layout.names)}
-        places = np.array([[row.get(name, -1) for name in names] for names in self.fields], np.int64)
         table = np.empty((len(decoded), layout.TABLE), np.int64)
-        fill(decoded.kind, decoded.fields, self.sorts, places, _COMMAND, self.boundary, table)
+        fill(decoded.kind, decoded.fields, self.sorts, self.places, _COMMAND, self.boundary, table)
         return table
 
 
@@ -244,13 +241,14 @@ def instruction_costs(accelerator: Accelerator) -> InstructionCosts:
 def _costs(same: SameAccelerator) -> InstructionCosts:
     accelerator = same.accelerator
     vta, parameters, queues = instructions_of(accelerator), parameters_of(accelerator), token_queues(accelerator)
-    sorts, fields = [], []
+    row = {name: number for number, name in enumerate(encoding_arrays(accelerator).names)}
+    sorts, places = [], []
     for instruction in accelerator.instructions:
         sort = _sort(accelerator, vta, parameters, instruction)
         names = _fields(vta, instruction) | _tokens(queues, instruction, sort)
         sorts.append(sort)
-        fields.append(tuple(names.get(role) for role in range(ROLES)))
-    return InstructionCosts(np.stack(sorts), tuple(fields), accelerator.dram.burst_boundary_bytes)
+        places.append([-1 if (name := names.get(role)) is None else row.get(name, -1) for role in range(ROLES)])
+    return InstructionCosts(np.stack(sorts), np.array(places, np.int64), accelerator.dram.burst_boundary_bytes)
 
 
 def kernel_parameters(accelerator: Accelerator) -> Int64:
