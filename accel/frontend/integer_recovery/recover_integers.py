@@ -17,22 +17,22 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from accel.errors import UnsupportedOperator
-from accel.frontend.integer_recovery.addition_recovery import recover_addition
-from accel.frontend.integer_recovery.average_pool_recovery import recover_average_pool
 from accel.frontend.integer_recovery.composite_functions import is_table
-from accel.frontend.integer_recovery.concat_recovery import recover_concat
-from accel.frontend.integer_recovery.contraction_recovery import recover_contraction
 from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite
-from accel.frontend.integer_recovery.elementwise_recovery import recover_elementwise
 from accel.frontend.integer_recovery.integer_movement import with_integer_movement
-from accel.frontend.integer_recovery.max_pool_recovery import recover_max_pool
-from accel.frontend.integer_recovery.movement_recovery import recover_movement
-from accel.frontend.integer_recovery.product_recovery import recover_product
+from accel.frontend.integer_recovery.operators.addition_recovery import recover_addition
+from accel.frontend.integer_recovery.operators.average_pool_recovery import recover_average_pool
+from accel.frontend.integer_recovery.operators.concat_recovery import recover_concat
+from accel.frontend.integer_recovery.operators.contraction_recovery import recover_contraction
+from accel.frontend.integer_recovery.operators.elementwise_recovery import recover_elementwise
+from accel.frontend.integer_recovery.operators.max_pool_recovery import recover_max_pool
+from accel.frontend.integer_recovery.operators.movement_recovery import recover_movement
+from accel.frontend.integer_recovery.operators.product_recovery import recover_product
+from accel.frontend.integer_recovery.operators.table_recovery import Tables
 from accel.frontend.integer_recovery.quantised_activations import Activation, quantised_activations
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.rounding_bias import LeftBias, Rounded
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
-from accel.frontend.integer_recovery.table_recovery import Tables
 from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode, import_onnx, is_static_shape
 from accel.host.node_support import fault_of
 from accel.host.onnx_calls import read_onnx_call

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.frontend.integer_recovery import contraction_recovery
+from accel.frontend.integer_recovery.operators import contraction_recovery
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.integer_recovery.rounding_bias import ROUNDED
 from accel.verify.output_comparison import reference_outputs

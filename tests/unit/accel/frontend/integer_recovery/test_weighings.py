@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.frontend.integer_recovery.addition_recovery import (
+from accel.frontend.integer_recovery.operators.addition_recovery import (
     LEVEL,
     WEIGHT_MAX,
     Weighing,

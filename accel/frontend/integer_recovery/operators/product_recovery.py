@@ -7,9 +7,9 @@ from tvm import relax
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.composite_functions import ResultIntegers
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
+from accel.frontend.integer_recovery.operators.table_recovery import Tables
 from accel.frontend.integer_recovery.qdq_chains import follow_chain
 from accel.frontend.integer_recovery.requantization import as_float32_factor
-from accel.frontend.integer_recovery.table_recovery import Tables
 
 _BYTES = ("int8", "uint8")
 _ZERO_POINTS = "its operands have zero points, and no instruction takes one off before it multiplies"

@@ -5,11 +5,11 @@ import tvm
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.addition_recovery import INT8_MAGNITUDE, RANKS
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
-from accel.frontend.integer_recovery.elementwise_recovery import rounding_offsets
 from accel.frontend.integer_recovery.int8_operands import int8_output
-from accel.frontend.integer_recovery.movement_recovery import same_numbers
+from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAGNITUDE, RANKS
+from accel.frontend.integer_recovery.operators.elementwise_recovery import rounding_offsets
+from accel.frontend.integer_recovery.operators.movement_recovery import same_numbers
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import FINER, Accumulator, Narrowing, Requantize, epilogue_of
 

@@ -5,7 +5,7 @@ from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite
-from accel.frontend.integer_recovery.movement_recovery import same_numbers
+from accel.frontend.integer_recovery.operators.movement_recovery import same_numbers
 from accel.frontend.integer_recovery.qdq_chains import follow_chain
 from accel.frontend.integer_recovery.requantization import Requantize
 

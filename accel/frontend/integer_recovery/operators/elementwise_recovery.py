@@ -10,9 +10,9 @@ import tvm
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.addition_recovery import INT8_MAGNITUDE, MAX_SHIFT, RANKS
 from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite
 from accel.frontend.integer_recovery.int8_operands import int8_output
+from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAGNITUDE, MAX_SHIFT, RANKS
 from accel.frontend.integer_recovery.qdq_chains import Chain, bounds_of, follow_chain
 from accel.frontend.integer_recovery.requantization import (
     FINER,

@@ -7,9 +7,13 @@ import tvm
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.contraction_recovery import IntegerContraction, narrowing_of, recover_layer
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite
 from accel.frontend.integer_recovery.int8_operands import Weights, zero_point_as_int8
+from accel.frontend.integer_recovery.operators.contraction_recovery import (
+    IntegerContraction,
+    narrowing_of,
+    recover_layer,
+)
 from accel.frontend.integer_recovery.qdq_chains import follow_chain
 from accel.frontend.integer_recovery.requantization import FINER, Narrowing, Requantize
 
