@@ -4,9 +4,9 @@ A dequantised tensor whose scale is a power of two is an array of int64 with one
 exact through convolution, sums, clipping. QuantizeLinear brings it back to int8: it rounds half up behind an
 operator that the accelerator fuses it with, and half to even elsewhere (on the host). Where an accelerator can, it
 rounds half down in every second channel of what would be biased, the first of one tensor, the second of the next;
-layers and sums count apart. A scale may have a factor
-beside its power of two, as an average of 49 has; factors that float32 cannot tell apart are one. What cannot be
-exact (softmax) is float32.
+layers and sums count apart. What the channels of a sum are off by on average is taken from the biases of the layers
+that read it. A scale may have a factor beside its power of two, as an average of 49 has; factors that float32 cannot
+tell apart are one. What cannot be exact (softmax) is float32.
 """
 
 import math
@@ -30,7 +30,8 @@ class Dyadic:
 
     That is a layer whose channels are those of ``axis``, or work on elements if that is None. Its numbers are
     multiples of ``grain``. ``biased``: a constant is in its sums anyway, a bias or what the zero point of its data
-    makes; of what is no sum yet, that it has a zero point.
+    makes; of what is no sum yet, that it has a zero point. ``errors``: how far each channel is off on average, as real
+    numbers, where that is known. ``summed``: of two tensors; ``positive``: by a relu.
     """
 
     numbers: np.ndarray
@@ -40,6 +41,9 @@ class Dyadic:
     axis: int | None = None
     biased: bool = False
     grain: int = 1
+    errors: np.ndarray | None = None
+    summed: bool = False
+    positive: bool = False
 
     @staticmethod
     def of(
@@ -66,14 +70,18 @@ def run(model: onnx.ModelProto, inputs: dict[str, np.ndarray], *, balances: bool
     ``balances``: every second channel rounds half down where the mean error matters.
     """
     sides = Counter[str]() if balances else None
+    errors: dict[str, np.ndarray] = {}
     values = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer} | inputs
     for node in model.graph.node:
         arguments = [values[name] for name in node.input if name]
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "QuantizeLinear":
-            values[node.output[0]] = quantize(arguments, sides)
+            values[node.output[0]], known = quantize(arguments, sides)
+            errors |= {node.output[0]: known} if known is not None and balances else {}
         else:
             values[node.output[0]] = OPERATORS[node.op_type](arguments, attributes)
+        if node.op_type == "DequantizeLinear" and node.input[0] in errors:
+            values[node.output[0]] = replace(values[node.output[0]], errors=errors[node.input[0]])
     return {name: value.real() if isinstance(value, Dyadic) else value for name, value in values.items()}
 
 
@@ -99,16 +107,32 @@ def dequantize(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     return Dyadic.of(value.astype(np.int64) - int(zero_point), float(scale), biased=bool(zero_point))
 
 
-def quantize(arguments: Arguments, sides: Counter[str] | None = None) -> np.ndarray:
+def quantize(arguments: Arguments, sides: Counter[str] | None = None) -> tuple[np.ndarray, np.ndarray | None]:
+    """The integers, and what their channels are off by on average, if that is known."""
     value, scale, zero_point = arguments
+    errors = value.errors if isinstance(value, Dyadic) and value.axis is not None else None
     shift, factor = split(float(scale) / value.scale) if isinstance(value, Dyadic) else (0, 0.0)
     if isinstance(value, Dyadic) and value.fused and factor == 1:
         value = replace(value, biased=value.biased or bool(zero_point))
-        half = (1 << shift >> 1) - downwards(value, shift, sides) if shift > 0 else 0
+        down = downwards(value, max(shift, 0), sides)
+        half = (1 << shift >> 1) - down if shift > 0 else 0
         steps = (value.numbers + half) >> shift if shift >= 0 else value.numbers << -shift
+        errors = errors_of_sum(value, down, shift, float(scale)) if value.axis is None else errors
     else:
         steps = np.rint((value.real() if isinstance(value, Dyadic) else value) / scale)
-    return np.clip(steps + int(zero_point), -128, 127).astype(np.int8)
+    return np.clip(steps + int(zero_point), -128, 127).astype(np.int8), errors
+
+
+def errors_of_sum(value: Dyadic, down: np.ndarray, shift: int, scale: float) -> np.ndarray | None:
+    """Of each channel, one in ``2**shift`` of whose elements is a tie; None if its elements round different ways."""
+    if value.errors is None or not value.summed:
+        return None
+    sides = np.moveaxis(down, 1 if down.ndim == 4 else -1, 0).reshape(value.errors.size, -1)
+    if (sides != sides[:, :1]).any():
+        return None
+    tie = value.grain * 2.0 ** -(shift + 1) if value.grain < 1 << max(shift, 0) else 0.0
+    errors = value.errors + scale * tie * (1 - 2 * sides[:, 0])
+    return errors / 2 if value.positive else errors
 
 
 def downwards(value: Dyadic, shift: int, sides: Counter[str] | None) -> np.ndarray:
@@ -152,14 +176,24 @@ def conv(arguments: Arguments, attributes: Attributes) -> Dyadic:
     ]
     total = np.concatenate(parts, 1)
     if bias:
-        total = total + bias[0].numbers[:, None, None]
+        total = total + (bias[0].numbers - known_sums(data, w.sum((2, 3)), groups))[:, None, None]
     return Dyadic.of(total, data.scale * weight.scale, fused=True, axis=1, biased=bool(bias) or data.biased)
+
+
+def known_sums(data: Dyadic, weights: np.ndarray, groups: int) -> np.ndarray:
+    """What ``weights`` [O, I / groups] make of the known errors of ``data``, to the nearest unit; [O]."""
+    if data.errors is None:
+        return np.zeros(len(weights), np.int64)
+    errors = np.repeat((data.errors / data.scale).reshape(groups, -1), len(weights) // groups, axis=0)
+    return np.rint(np.round((weights * errors).sum(1), 6)).astype(np.int64)
 
 
 def gemm(arguments: Arguments, attributes: Attributes) -> Dyadic:
     data, weight, *bias = arguments
-    total = data.numbers @ (weight.numbers.T if attributes.get("transB") else weight.numbers)
-    total = total + (bias[0].numbers if bias else 0)
+    w = weight.numbers.T if attributes.get("transB") else weight.numbers
+    total = data.numbers @ w
+    if bias:
+        total = total + bias[0].numbers - known_sums(data, w.T, 1)
     return Dyadic.of(total, data.scale * weight.scale, fused=True, axis=-1, biased=bool(bias) or data.biased)
 
 
@@ -167,14 +201,17 @@ def add(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     a, b = arguments
     assert a.factor == b.factor
     exponent = min(a.exponent, b.exponent)
-    return Dyadic(a.at(exponent) + b.at(exponent), exponent, fused=True, factor=a.factor)
+    total = a.at(exponent) + b.at(exponent)
+    errors = np.zeros(total.shape[1 if total.ndim == 4 else -1])
+    errors = sum((each.errors for each in (a, b) if each.errors is not None), errors)
+    return Dyadic(total, exponent, fused=True, factor=a.factor, errors=errors, summed=True)
 
 
 def relu(arguments: Arguments, _attributes: Attributes) -> Dyadic | np.ndarray:
     (value,) = arguments
     if not isinstance(value, Dyadic):
         return np.maximum(value, 0)
-    return replace(value, numbers=np.maximum(value.numbers, 0), fused=True)
+    return replace(value, numbers=np.maximum(value.numbers, 0), fused=True, positive=True)
 
 
 def clip(arguments: Arguments, _attributes: Attributes) -> Dyadic | np.ndarray:
@@ -184,7 +221,12 @@ def clip(arguments: Arguments, _attributes: Attributes) -> Dyadic | np.ndarray:
     exponent = min(value.exponent, low.exponent, high.exponent)
     numbers = np.clip(value.at(exponent), low.at(exponent), high.at(exponent))
     return replace(
-        value, numbers=numbers, exponent=exponent, fused=True, grain=value.grain << value.exponent - exponent
+        value,
+        numbers=numbers,
+        exponent=exponent,
+        fused=True,
+        grain=value.grain << value.exponent - exponent,
+        positive=not low.numbers,
     )
 
 
@@ -213,7 +255,8 @@ def moved(function: Callable[..., np.ndarray]) -> Callable[..., Dyadic | np.ndar
 def global_average_pool(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     (value,) = arguments
     total = value.numbers.sum((2, 3), keepdims=True)
-    return Dyadic.of(total, value.scale / math.prod(value.numbers.shape[2:]), fused=True, axis=1, biased=value.biased)
+    scale = value.scale / math.prod(value.numbers.shape[2:])
+    return replace(Dyadic.of(total, scale, fused=True, axis=1, biased=value.biased), errors=value.errors)
 
 
 def average_pool(arguments: Arguments, attributes: Attributes) -> Dyadic:
@@ -222,7 +265,8 @@ def average_pool(arguments: Arguments, attributes: Attributes) -> Dyadic:
     kernel, strides = attributes["kernel_shape"], attributes.get("strides", [1, 1])
     windows = np.lib.stride_tricks.sliding_window_view(value.numbers, kernel, (2, 3))
     total = windows[:, :, :: strides[0], :: strides[1]].sum((-2, -1))
-    return Dyadic.of(total, value.scale / math.prod(kernel), fused=True, axis=1, biased=value.biased)
+    scale = value.scale / math.prod(kernel)
+    return replace(Dyadic.of(total, scale, fused=True, axis=1, biased=value.biased), errors=value.errors)
 
 
 def max_pool(value: np.ndarray, _rest: Arguments, attributes: Attributes) -> np.ndarray:
@@ -252,7 +296,6 @@ OPERATORS = {
     "GlobalAveragePool": global_average_pool,
     "MatMul": gemm,
     "MaxPool": moved(max_pool),
-    "QuantizeLinear": lambda arguments, _attributes: quantize(arguments),
     "Relu": relu,
     "Reshape": moved(lambda x, rest, _attributes: x.reshape(rest[0])),
     "Softmax": softmax,
