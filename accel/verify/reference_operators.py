@@ -14,18 +14,23 @@ from accel.util.arrays import Array, Float32, Int8, Int32
 from accel.util.deadline import Deadline
 
 _EXACT = 1 << 10  # products of int8 in an exact sum
+_STACKED = 3  # axes of a stack of matrices
 _CHUNK = 1 << 22  # elements of the data that are laid out for a product at one time
 
 
 def matmul(a: Int8, b: Int8, deadline: Deadline) -> Int32:
-    """Returns the product of int8 ``a`` [M, K] and ``b`` [K, N]: int32 [M, N].
+    """Returns the product of int8 ``a`` [M, K] and ``b`` [K, N], or of stacks [B, M, K] and [B, K, N], as int32.
 
     Raises:
         OutOfTimeError: the deadline has passed.
     """
-    total = np.zeros((a.shape[0], b.shape[1]), np.int32)
-    _accumulate(total[None], a[None], b[None], deadline)
+    total = np.zeros((*a.shape[:-1], b.shape[-1]), np.int32)
+    _accumulate(*_stacks(total, a, b), deadline)
     return total
+
+
+def _stacks(*matrices: Array) -> tuple[Array, ...]:
+    return tuple(each if each.ndim == _STACKED else each[None] for each in matrices)
 
 
 def conv2d(
@@ -141,7 +146,10 @@ def _is_convolution(call: ir.Call) -> bool:
 
 
 def _is_product(call: ir.Call) -> bool:
-    return all(argument.ty.ndim == 2 for argument in call.args)
+    ranks = {int(argument.ty.ndim) for argument in call.args}
+    if ranks == {_STACKED}:
+        return int(call.args[0].ty.shape.values[0]) == int(call.args[1].ty.shape.values[0])
+    return ranks == {_STACKED - 1}
 
 
 def _is_number(value: Any) -> bool:
@@ -226,6 +234,9 @@ _RULES: Mapping[str, Callable[..., Any]] = {
     "relax.matmul": lambda _call, deadline, a, b: matmul(a, b, deadline),
     "relax.add": _plain(np.add),
     "relax.subtract": _plain(np.subtract),
+    "relax.sum": lambda call, _deadline, data: data.sum(
+        tuple(map(int, call.attrs.axis)), data.dtype, keepdims=bool(call.attrs.keepdims)
+    ),
     "relax.multiply": _plain(np.multiply),
     "relax.left_shift": _plain(np.left_shift),
     "relax.right_shift": _plain(np.right_shift),

@@ -8,6 +8,8 @@ body. Its bindings, in order (brackets: may be absent):
 - ``conv2d``: f(x int8 [N, C, H, W], w int8 [O, C / groups, KH, KW], [b int32 [1, O, 1, 1]],
   [m int32 [1, O, 1, 1]]); nn.conv2d to int32, [add b], epilogue.
 - ``dense``: f(x int8 [M, K], w int8 [K, N], [b int32 [1, N]], [m int32 [1, N]]); matmul to int32, [add b], epilogue.
+- ``matmul``: f(x int8 [B, M, K], w int8 [B, K, N], [b int32 [B, 1, N]]), all of which may be activations; matmul to int32,
+  [add b], epilogue.
 - ``add``: f(a int8, b int8, [r int32 [1, C, 1, 1] or [1, C]]), a and b of one shape; astype a to int32, [left_shift or
   multiply], astype b to int32, [left_shift or multiply], add, [add r], [add a constant], epilogue. What a shift rounds
   by is in that constant, and r is what some channels round by less.
@@ -34,7 +36,7 @@ The epilogue is one of three, as the accelerator requantises; relu and clip are 
   multiply by a constant or by m, [add 2^(s-1)], [right_shift by s], [add the zero point]; maximum, minimum, astype to
   int8 as in the first.
 
-Without an epilogue, ``conv2d`` and ``dense`` return the int32 accumulator.
+Without an epilogue, ``conv2d``, ``dense`` and ``matmul`` return the int32 accumulator.
 """
 
 from collections.abc import Callable, Sequence
@@ -166,6 +168,21 @@ def dense(
 
     attributes = replace(_ending(epilogue), has_bias=bias, bias_rounds=rounds)
     return _contraction("dense", nodes, (x, w, (1, w[1])), accumulate, epilogue, attributes)
+
+
+def matmul(
+    nodes: Sequence[str], x: Shape, w: Shape, *, bias: bool, epilogue: AnyEpilogue | None, rounds: bool = False
+) -> relax.Function:
+    """Returns the composite ``matmul`` of stacks of matrices of shapes ``x`` [B, M, K] and ``w`` [B, K, N].
+
+    ``rounds``: the bias does nothing but round.
+    """
+
+    def accumulate(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
+        return builder.emit(relax.op.matmul(data, weight, out_dtype="int32"))
+
+    attributes = replace(_ending(epilogue), has_bias=bias, bias_rounds=rounds)
+    return _contraction("matmul", nodes, (x, w, (w[0], 1, w[2])), accumulate, epilogue, attributes)
 
 
 def add(

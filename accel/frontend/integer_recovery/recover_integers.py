@@ -25,6 +25,7 @@ from accel.frontend.integer_recovery.operators.average_pool_recovery import reco
 from accel.frontend.integer_recovery.operators.concat_recovery import recover_concat
 from accel.frontend.integer_recovery.operators.contraction_recovery import recover_contraction
 from accel.frontend.integer_recovery.operators.elementwise_recovery import recover_elementwise
+from accel.frontend.integer_recovery.operators.matmul_recovery import recover_matmul
 from accel.frontend.integer_recovery.operators.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.operators.movement_recovery import recover_movement
 from accel.frontend.integer_recovery.operators.product_recovery import recover_product
@@ -71,6 +72,7 @@ HOST_NODES = "cyclops.host_nodes"
 HOST_COMPOSITES = ("product", "requantize")
 _RECOVERIES = (
     recover_contraction,
+    recover_matmul,
     recover_addition,
     recover_average_pool,
     recover_elementwise,

@@ -42,9 +42,12 @@ def composite_uses(module: ir.IRModule, operators: Collection[str]) -> dict[str,
 
 
 def _largest_bias(function: relax.Function, call: ir.Call) -> int:
-    """The largest magnitude of the bias of a contraction or average; an addition's only rounds, by less than one."""
+    """The largest magnitude of a constant bias of a contraction or average.
+
+    An addition's only rounds, by less than one; that of a product of activations is one itself.
+    """
     composite = read_composite(function)
-    if not composite.has_bias or composite.op in _SUMS_OF_TENSORS:
+    if not composite.has_bias or composite.op in (*_SUMS_OF_TENSORS, "matmul"):
         return 0
     return int(np.abs(composite.argument(call, "b").value.numpy().astype(np.int64)).max(initial=0))
 

@@ -76,7 +76,8 @@ def _undeclared(composite: CompositeRegion, accelerator: Accelerator) -> str:
 
 def composite_operators(composite: CompositeRegion) -> tuple[Operator, ...]:
     """The composite in the terms of a document's ``composites``."""
-    found: list[Operator] = [composite.op]  # type: ignore[list-item]
+    op = "dense" if composite.op == "matmul" else composite.op  # whatever its weights are
+    found: list[Operator] = [op]  # type: ignore[list-item]
     if composite.has_bias and not composite.bias_rounds:
         found.append("bias")
     if composite.narrow:
@@ -220,7 +221,7 @@ def _biased(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabi
     Data that are more than the model's by an offset need a bias to take that back. Where nothing shifts by itself,
     each channel is multiplied by a tensor of ones.
     """
-    contracts = composite.op in ("conv2d", "dense")
+    contracts = composite.op in ("conv2d", "dense", "matmul")
     biased = composite.has_bias or (capabilities.offset and contracts)
     bias: Steps = (("add_tensor", 0),) if biased and epilogue.start != "bias" else ()
     ways: list[Steps] = [(*bias, *epilogue.steps)]

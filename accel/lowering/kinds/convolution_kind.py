@@ -42,6 +42,7 @@ from accel.lowering.layout.packed_constants import (
     channel_multipliers,
     convolution_weights,
     rounding_operands,
+    stack_bias,
     weighted_identities,
 )
 from accel.region.epilogue import Epilogue, with_bias_by_product
@@ -49,6 +50,7 @@ from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Convolution
 from accel.region.tilings import TilingCost
 
+INT32_MAX = (1 << 31) - 1
 _OPTIONS_KEPT = 2  # tilings of each shape and epilogue
 _PATCHES = {"rows": "rows of a matrix", "channels": "channels of its pixels"}
 
@@ -57,7 +59,7 @@ class ConvolutionKind:
     """Convolutions over tiles, and what else can be seen as one: dense layers, depthwise ones, averages."""
 
     shape = Convolution
-    operators = frozenset({"conv2d", "dense"})
+    operators = frozenset({"conv2d", "dense", "matmul"})
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Convolution]] | Refusal:
         """The ways to run a composite, the cheapest first; or why there is none."""
@@ -66,6 +68,8 @@ class ConvolutionKind:
 
     def pack(self, request: PackRequest[Convolution], operands: PackedOperands) -> PackedRegion[Convolution]:
         """The region over its data as they lie; one with a residual addition behind it takes the other operand too."""
+        if request.composite.op == "matmul":
+            return _packed_stack(request.call, request.composite, request.region, operands)
         if request.joined is None:
             return _packed(request.call, request.composite, request.region, operands)
         return _packed_with_addition(request, request.joined, operands)
@@ -178,7 +182,9 @@ def _cheapest_tilings(
 
 
 def _largest_bias(composite: CompositeRegion, use: CompositeUse) -> int:
-    """The largest magnitude of what is added to the sums, rounding included."""
+    """The largest magnitude of what is added to the sums, rounding included; of a matrix, as large as can be."""
+    if composite.op == "matmul":
+        return INT32_MAX
     return use.bias + largest_addend(composite)
 
 
@@ -225,6 +231,30 @@ def _packed(
         batch, channels, height, width = image = composite.result
         shape = (batch * height * width, channels)
     return PackedRegion(replace(region, shape=conv), arguments, composite, shape, image)
+
+
+def _packed_stack(
+    call: ir.Call, composite: CompositeRegion, region: Region[Convolution], operands: PackedOperands
+) -> PackedRegion[Convolution]:
+    """The region of a stack of products of two activations, which the host lays out side by side."""
+    gemm, conv = operands.gemm, region.shape
+    batch, rows, columns = composite.result
+    depth = conv.reduced_blocks * gemm.in_channels
+    lines = conv.data.width * gemm.rows
+    data = operands.laid_out(call.args[0], lambda x: tiled_layout.matrices_side_by_side(x, lines, depth))
+    data, packed = operands.data(data, conv)
+    weights = operands.laid_out(call.args[1], lambda w: tiled_layout.pack_weight_tensor(w, gemm.weights))
+    arguments = [data, weights]
+    own, _ = region.epilogue.parts
+    if own.has_bias or own.start == "bias":
+        bias = stack_bias(call, composite, own, gemm)
+        arguments.append(operands.laid_out(bias, lambda b: tiled_layout.pack_bias_tensor(b, gemm.dst)))
+    if ("multiply_tensor", 0) in own.steps:
+        factors = channel_multipliers(call, composite, conv.out_blocks * gemm.out_channels)
+        arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
+    shape = (rows, conv.out_blocks * gemm.out_channels)
+    region = replace(region, shape=replace(conv, data=packed))
+    return PackedRegion(region, arguments, composite, shape, stack=(batch, rows, columns))
 
 
 def _padded(data: te.Tensor, conv: Convolution, rows: int, columns: int) -> te.Tensor:

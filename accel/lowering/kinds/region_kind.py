@@ -1,6 +1,6 @@
 """The protocol of a kind of region: all that the compiler asks of one, from a composite of the graph to the report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
@@ -66,7 +66,7 @@ class PackedRegion(Generic[Shape_co]):
     """A region over operands as they lie, and the arguments of its PrimFunc but for the results.
 
     ``composite`` is all that it computes. Its result stands for a tensor of ``shape``; ``image`` is that of the image
-    whose pixels are the rows of that, if it is one.
+    whose pixels are the rows of that, ``stack`` that of the matrices that lie in it side by side, if it is one.
     """
 
     region: Region[Shape_co]
@@ -74,6 +74,7 @@ class PackedRegion(Generic[Shape_co]):
     composite: CompositeRegion
     shape: tuple[int, ...]
     image: tuple[int, ...] | None = None
+    stack: tuple[int, ...] | None = None
 
 
 class PackedOperands(Protocol):
@@ -91,6 +92,9 @@ class PackedOperands(Protocol):
 
     def lanes(self, var: relax.Expr, wanted: OperandLayout) -> tuple[relax.Expr, PackedActivation]:
         """An operand of lane-wise work."""
+
+    def laid_out(self, var: relax.Expr, layout: Callable[[relax.Expr], relax.Expr]) -> relax.Expr:
+        """A value as the model means it, which the host lays out."""
 
 
 @dataclass(frozen=True)

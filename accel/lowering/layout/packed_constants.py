@@ -1,5 +1,6 @@
 """Constants of a region: its weights, biases and multipliers a channel, and what its sums begin with."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -76,6 +77,28 @@ def bias_constant(
     if gemm.data.memory.dtype == "uint8":
         bias = bias - np.int32(tiled_layout.OFFSET) * weights.astype(np.int32).sum(axis=(1, 2, 3), dtype=np.int32)
     return bias
+
+
+def stack_bias(call: ir.Call, composite: CompositeRegion, epilogue: Epilogue, gemm: Contraction) -> relax.Expr:
+    """What is added to the sums of a product of two activations, as :func:`bias_constant` has it; int32 [B, 1, N].
+
+    What data that are more than the model's add too much the host sums up.
+    """
+    batch, _, columns = composite.result
+    constant = np.full((batch, 1, columns), rounding_constant(composite, epilogue), np.int32)
+    terms: list[relax.Expr] = []
+    if composite.has_bias:
+        given = composite.argument(call, "b")
+        if isinstance(given, ir.GenericConst):
+            constant = constant + given.value.numpy()
+        else:
+            terms.append(given)
+    if gemm.data.memory.dtype == "uint8":
+        sums = relax.op.sum(relax.op.astype(composite.argument(call, "w"), "int32"), [1], keepdims=True)
+        terms.append(relax.op.multiply(sums, relax.const(-tiled_layout.OFFSET, "int32")))
+    if not terms or constant.any():
+        terms.append(relax.const(constant))
+    return functools.reduce(relax.op.add, terms)
 
 
 def bias_operands(bias: npt.NDArray[np.int32], epilogue: Epilogue, blocks: int, gemm: Contraction) -> list[relax.Expr]:

@@ -117,6 +117,44 @@ def pack_weights(weights: npt.NDArray[np.int8], tile: Tile) -> npt.NDArray[np.in
     return np.ascontiguousarray(split.transpose(0, 2, 4, 5, *_tile_axes(tile, n=1, k=3)))
 
 
+def matrices_side_by_side(stack: relax.Expr, rows: int, columns: int) -> relax.Expr:
+    """A stack of matrices [B, M, K], each filled with zeros to ``rows`` and ``columns``, as one [rows, B * columns]."""
+    batch, m, k = (int(extent) for extent in stack.ty.shape)
+    whole = stack if (m, k) == (rows, columns) else relax.op.nn.pad(stack, [0, 0, 0, rows - m, 0, columns - k])
+    return relax.op.reshape(relax.op.permute_dims(whole, [1, 0, 2]), (rows, batch * columns))
+
+
+def matrices_apart(matrix: relax.Expr, shape: Shape) -> relax.Expr:
+    """A stack of matrices of ``shape`` [B, M, N] of one [M, B * columns], in which they lie side by side."""
+    batch, rows, columns = shape
+    whole = int(matrix.ty.shape[1]) // batch
+    stack = relax.op.permute_dims(relax.op.reshape(matrix, (rows, batch, whole)), [1, 0, 2])
+    return stack if whole == columns else relax.op.strided_slice(stack, [2], [0], [columns])
+
+
+def pack_weight_tensor(stack: relax.Expr, tile: Tile) -> relax.Expr:
+    """What :func:`pack_weights` does, of a stack of matrices int8 [B, K, N]: ``[B * N/n, K/k, 1, 1, *tile]``."""
+    n, k = tile.extent("n"), tile.extent("k")
+    batch, depth, columns = (int(extent) for extent in stack.ty.shape)
+    blocks = -(-columns // n), -(-depth // k)
+    beyond = blocks[1] * k - depth, blocks[0] * n - columns
+    whole = relax.op.nn.pad(stack, [0, 0, 0, beyond[0], 0, beyond[1]]) if any(beyond) else stack
+    split = relax.op.reshape(whole, (batch, blocks[1], k, blocks[0], n))
+    order = relax.op.permute_dims(split, [0, 3, 1, *_tile_axes(tile, n=4, k=2)])
+    return relax.op.reshape(order, (batch * blocks[0], blocks[1], 1, 1, *tile.shape))
+
+
+def pack_bias_tensor(bias: relax.Expr, tile: Tile) -> relax.Expr:
+    """What :func:`pack_bias` does, of what each of a stack's columns adds, int32 [B, 1, N]: ``[B * N/n, *tile]``."""
+    channels = tile.extent("n")
+    batch, _, columns = (int(extent) for extent in bias.ty.shape)
+    blocks = -(-columns // channels)
+    beyond = blocks * channels - columns
+    whole = relax.op.nn.pad(bias, [0, 0, 0, 0, 0, beyond]) if beyond else bias
+    split = (batch * blocks, 1, channels) if tile.axes == ("m", "n") else (batch * blocks, channels, 1)
+    return relax.op.broadcast_to(relax.op.reshape(whole, split), (batch * blocks, *tile.shape))
+
+
 def pack_bias(bias: npt.NDArray[np.int32], blocks: int, tile: Tile) -> npt.NDArray[np.int32]:
     """A bias a channel to ``[blocks, *tile]``, the same for every row of a tile."""
     channels = tile.extent("n")

@@ -186,7 +186,7 @@ class _Packer:
                 self.builder.emit(relax.TupleGetItem(value, i), name_hint=f"{var.name}_plane{i}")
                 for i in range(len(results))
             ]
-        return PackedValue(tuple(planes), packed, made.shape, made.image)
+        return PackedValue(tuple(planes), packed, made.shape, made.image, made.stack)
 
 
 def _reads(call: ir.Call, parameter: relax.Var) -> bool:

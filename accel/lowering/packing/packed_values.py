@@ -4,7 +4,7 @@ Operators that only move whole blocks of channels work on packed tensors as they
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tvm import ir, relax
@@ -60,18 +60,25 @@ def _cut(tensor: relax.Expr, layout: PackedActivation) -> relax.Expr:
 class PackedValue:
     """A value that exists packed: its variables (one a plane), its layout, and the shape it stands for.
 
-    ``image`` is that of the image whose pixels are the rows of a matrix, if it is one.
+    ``image`` is that of the image whose pixels are the rows of a matrix, if it is one, and ``stack`` that of the
+    matrices which lie in it side by side.
     """
 
     planes: tuple[relax.Var, ...]
     packed: PackedActivation
     shape: tuple[int, ...]
     image: tuple[int, ...] | None = None
+    stack: tuple[int, ...] | None = None
 
     @property
     def lanes(self) -> bool:
         """Whether elementwise work can load it into the accumulators as it is."""
-        return len(self.planes) == 1 and self.image is None and str(self.planes[0].ty.dtype) == "int8"
+        return len(self.planes) == 1 and self.whole and str(self.planes[0].ty.dtype) == "int8"
+
+    @property
+    def whole(self) -> bool:
+        """Whether the packed tensor is the value, of other axes perhaps, and no matrix made of it."""
+        return self.image is None and self.stack is None
 
 
 class PackedValues:
@@ -103,6 +110,8 @@ class PackedValues:
             tensor = tiled_layout.unpack_tensor(value.planes, value.shape, value.packed, self.gemm.dst)
             if value.image is not None:
                 tensor = tiled_layout.fold_rows_to_image(tensor, value.image)
+            if value.stack is not None:
+                tensor = tiled_layout.matrices_apart(self.builder.normalize(tensor), value.stack)
             self.plain[var] = self.builder.emit(tensor, name_hint=f"{var.name}_unpacked")
         return self.plain[var]
 
@@ -133,7 +142,7 @@ class PackedValues:
         rows = {"m": "m", "n": "k"}  # a result's channels are summed by its reader
         alike = tuple(rows[axis] for axis in dst.axes) == data.axes and dst.shape == data.shape
         dtype = str(value.planes[0].ty.dtype)
-        return len(value.planes) == 1 and alike and value.image is None and dtype == data.memory.dtype
+        return len(value.planes) == 1 and alike and value.whole and dtype == data.memory.dtype
 
     def lanes(self, var: relax.Var, wanted: OperandLayout) -> tuple[relax.Var, PackedActivation]:
         """The operand of elementwise work, and its pitches: as a region made it, or packed by the host."""
@@ -147,3 +156,8 @@ class PackedValues:
                 return (tensor if tensor is known.planes[0] else self.builder.emit(tensor)), packed
         tensor = wanted.of_plain(self.rebuilt(var), self.gemm, self.builder)
         return self.builder.emit(tensor, name_hint=f"{getattr(var, 'name', 'constant')}_packed"), wanted.packed
+
+    def laid_out(self, var: relax.Expr, layout: Callable[[relax.Expr], relax.Expr]) -> relax.Expr:
+        """A value as the model means it, which the host lays out."""
+        source = self.builder.emit(self.rebuilt(self.builder.normalize(var)))
+        return self.builder.emit(layout(source), name_hint=f"{getattr(var, 'name', 'constant')}_packed")

@@ -17,6 +17,8 @@ def convolution_forms(
     """
     if composite.op == "dense":
         return [[_dense(composite, capabilities)]]
+    if composite.op == "matmul":
+        return [[_stack(composite, capabilities)]]
     if capabilities.gemm.rows > 1:
         return [
             [_unfolded(composite, capabilities)]
@@ -64,6 +66,18 @@ def _dense(composite: CompositeRegion, capabilities: Capabilities) -> Convolutio
     """A dense layer as a 1x1 convolution over a line: its rows are the columns of an image one row high."""
     (m, k), (_, n) = composite.shapes[:2]
     return _matrix(m, k, n, capabilities)
+
+
+def _stack(composite: CompositeRegion, capabilities: Capabilities) -> Convolution:
+    """A stack of matrix products as one of a line, a group of its channels for each: the columns of all side by side."""
+    (batch, m, k), (_, _, n) = composite.shapes[:2]
+    one = _matrix(m, k, n, capabilities)
+    return replace(
+        one,
+        data=replace(one.data, blocks=batch * one.data.blocks),
+        out_blocks=batch * one.out_blocks,
+        groups=batch,
+    )
 
 
 def _unfolded(composite: CompositeRegion, capabilities: Capabilities) -> Convolution:

@@ -1,0 +1,196 @@
+"""Recovery of products of two matrices, or stacks of them, that are both activations: attention's scores and context.
+
+Of ``(x - zx) (w - zw)`` the sums of ``x w`` are the composite's. What x's zero point takes off is a number a column,
+which the host sums up and the composite adds as its bias. What w's takes off is a number a row: the host then takes
+it off the sums.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from accel.frontend.integer_recovery import composite_functions
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
+from accel.frontend.integer_recovery.int8_operands import from_int8, int8_output, to_int8, zero_point_as_int8
+from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
+from accel.frontend.integer_recovery.requantization import (
+    INT32_MAX,
+    Accumulator,
+    Narrowing,
+    Requantize,
+    as_float32_factor,
+    epilogue_of,
+)
+
+_BYTES = ("int8", "uint8")
+_LARGEST = 128 * 128  # of a product of int8
+_STACKED = "the matrices of a stack lie one behind the other"
+_COLUMNS = "what the data's zero point adds to each column is summed up beforehand"
+_ROWS = "the second operand has a zero point, and what it adds to each row is taken off the sums"
+_MATRIX_AXES, _STACK_AXES = 2, 3
+_IN_FLOAT = "its result is wanted in float32, which its int32 sums become"
+
+
+@dataclass(frozen=True)
+class _Product:
+    """The product that the chain begins with, of ``x`` [*batch, M, K] and ``w`` [*batch, K, N].
+
+    ``sizes`` are M, K and N; ``scale`` is what a unit of the sums is worth.
+    """
+
+    chain: Chain
+    x: QuantisedTensor
+    w: QuantisedTensor
+    batch: tuple[int, ...]
+    sizes: tuple[int, int, int]
+
+    @property
+    def scale(self) -> float:
+        return float(self.x.scale) * float(self.w.scale)
+
+    @property
+    def stack(self) -> int:
+        return math.prod(self.batch)
+
+    @property
+    def magnitude(self) -> int:
+        """A bound on the sums once the zero points are off, and on all that they are made of."""
+        return 4 * self.sizes[1] * _LARGEST
+
+
+def recover_matmul(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
+    """Replaces a product of two quantised matrices and its chain by ``matmul``; False, and nothing done, if none."""
+    product = _product(rewrite, binding.var)
+    if product is None or product.magnitude > INT32_MAX:
+        return False
+    root, (m, k, n) = product.chain.root, product.sizes
+    x = _stacked(rewrite, product, product.x, (m, k))
+    w = _stacked(rewrite, product, product.w, (k, n))
+    found = _narrowing(product, requantize)
+    narrowing = None if isinstance(found, str) else _balanced(rewrite, product, found)
+    bias = _bias(rewrite, product, w, narrowing)
+    epilogue = narrowing.epilogue if narrowing is not None else None
+    members = product.chain.members if epilogue else ()
+    function = composite_functions.matmul(
+        rewrite.nodes([root, *members]),
+        (product.stack, m, k),
+        (product.stack, k, n),
+        bias=bias is not None,
+        epilogue=epilogue,
+        rounds=bias is not None and not zero_point_as_int8(product.x),
+    )
+    macs = product.stack * m * k * n
+    arguments = [x, w] if bias is None else [x, w, bias]
+    result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[root.name], macs), arguments)
+    if isinstance(found, str):
+        acc = _without_rows(rewrite, product, rewrite.emit(result, root, "acc"), x)
+        result = _requantised(rewrite, product, acc, found) if product.chain.output else _real(rewrite, product, acc)
+    else:
+        result = from_int8(rewrite, result, product.chain)
+    rewrite.replace(product.chain.members)
+    tail = product.chain.tail
+    if len(_shape(tail)) != _STACK_AXES:
+        result = relax.op.reshape(rewrite.emit(result, root, "stack"), _shape(tail))
+    rewrite.origin[tail.name] = rewrite.origin[root.name]  # not the quantize
+    rewrite.bind(tail, result)
+    return True
+
+
+def _product(rewrite: DataflowRewrite, var: relax.Var) -> _Product | None:
+    """The product that ``var`` is bound to; None if it is something else."""
+    call = rewrite.graph.call(var, "relax.matmul")
+    operands = [rewrite.graph.dequantised(argument) for argument in call.args] if call is not None else []
+    known = [each for each in operands if each is not None and each.per_tensor and each.dtype in _BYTES]
+    if call is None or len(known) < len(operands):
+        return None
+    if min(len(_shape(argument)) for argument in call.args) < _MATRIX_AXES:
+        return None
+    *batch, m, n = _shape(var)
+    sizes = (m, _shape(call.args[0])[-1], n)
+    return _Product(follow_chain(rewrite.graph, var, bias_size=None), known[0], known[1], tuple(batch), sizes)
+
+
+def _stacked(
+    rewrite: DataflowRewrite, product: _Product, operand: QuantisedTensor, matrix: tuple[int, int]
+) -> relax.Expr:
+    """An operand as a stack int8 [B, *matrix]; one matrix that several others meet is there as often."""
+    root = product.chain.root
+    value = to_int8(rewrite, operand, root)
+    whole = [*product.batch, *matrix]
+    if _shape(value) != whole:
+        value = rewrite.emit(relax.op.broadcast_to(value, whole), root, "stack", _STACKED)
+    if len(whole) != _STACK_AXES:
+        value = rewrite.emit(relax.op.reshape(value, (product.stack, *matrix)), root, "stack", _STACKED)
+    return value
+
+
+def _narrowing(product: _Product, requantize: Requantize) -> Narrowing | str:
+    """The requantisation inside the composite, or why there is none."""
+    if product.chain.output is None:
+        return "the result is wanted in float32"
+    if zero_point_as_int8(product.w):
+        return _ROWS
+    acc = Accumulator(np.asarray(product.scale), np.asarray(product.magnitude), channels=product.sizes[2])
+    return epilogue_of(acc, int8_output(product.chain), requantize)
+
+
+def _balanced(rewrite: DataflowRewrite, product: _Product, found: Narrowing) -> Narrowing:
+    """The narrowing with what its rounding needs for its errors to cancel over the columns."""
+    node = rewrite.origin[product.chain.root.name].name
+    free = bool(zero_point_as_int8(product.x)) and isinstance(found.epilogue, composite_functions.ShiftEpilogue)
+    offsets = rewrite.rounding.offsets("layer", found.rounding, product.sizes[2], node, free=free)
+    return replace(found, addend=found.addend + offsets) if offsets.any() else found
+
+
+def _bias(
+    rewrite: DataflowRewrite, product: _Product, w: relax.Expr, narrowing: Narrowing | None
+) -> relax.Expr | None:
+    """What each column of each product adds, int32 [B, 1, N]; None where that is nothing."""
+    root, (_, k, n) = product.chain.root, product.sizes
+    zx, zw = zero_point_as_int8(product.x), zero_point_as_int8(product.w)
+    addend = np.broadcast_to(np.zeros(()) if narrowing is None else narrowing.addend, n) + k * zx * zw
+    constant = relax.const(addend.reshape(1, 1, n).astype(np.int32))
+    if zx:
+        wide = rewrite.emit(relax.op.astype(w, "int32"), root, "columns", _COLUMNS)
+        sums = rewrite.emit(relax.op.sum(wide, [1], keepdims=True), root, "columns", _COLUMNS)
+        taken = rewrite.emit(relax.op.multiply(sums, relax.const(-zx, "int32")), root, "columns", _COLUMNS)
+        return rewrite.emit(relax.op.add(taken, constant), root, "columns", _COLUMNS) if addend.any() else taken
+    if not addend.any():
+        return None
+    return relax.const(np.broadcast_to(addend.astype(np.int32), (product.stack, 1, n)).copy())
+
+
+def _without_rows(rewrite: DataflowRewrite, product: _Product, acc: relax.Expr, x: relax.Expr) -> relax.Expr:
+    """The sums without what the second operand's zero point adds to each row."""
+    root, zw = product.chain.root, zero_point_as_int8(product.w)
+    if not zw:
+        return acc
+    wide = rewrite.emit(relax.op.astype(x, "int32"), root, "rows", _ROWS)
+    sums = rewrite.emit(relax.op.sum(wide, [2], keepdims=True), root, "rows", _ROWS)
+    taken = rewrite.emit(relax.op.multiply(sums, relax.const(-zw, "int32")), root, "rows", _ROWS)
+    return rewrite.emit(relax.op.add(acc, taken), root, "sums", _ROWS)
+
+
+def _requantised(rewrite: DataflowRewrite, product: _Product, acc: relax.Expr, cause: str) -> relax.Expr:
+    """The host's requantisation of the sums, and why it is the host's."""
+    output = product.chain.output
+    assert output is not None
+    scale = as_float32_factor(np.asarray(product.scale / output.scale))
+    nodes = [name for var in product.chain.members for name in rewrite.origin[var.name].covers]
+    quantum = composite_functions.ResultIntegers(output.dtype, int(output.zero_point))
+    function = composite_functions.requantize(nodes, _shape(acc), scale.shape, quantum, product.chain.limits, cause)
+    callee = rewrite.composite(function, rewrite.origin[product.chain.root.name])
+    return tvm.ir.Call(callee, [acc, relax.const(scale)])
+
+
+def _real(rewrite: DataflowRewrite, product: _Product, acc: relax.Expr) -> relax.Expr:
+    """The sums as the float that the rest of the graph wants."""
+    value = rewrite.emit(relax.op.astype(acc, "float32"), product.chain.root, "acc_float", _IN_FLOAT)
+    return relax.op.multiply(value, relax.const(as_float32_factor(np.asarray(product.scale))))
+
+
+def _shape(expr: relax.Expr) -> list[int]:
+    return [int(size) for size in expr.ty.shape.values]
