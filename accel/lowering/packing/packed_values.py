@@ -159,5 +159,5 @@ class PackedValues:
 
     def laid_out(self, var: relax.Expr, layout: Callable[[relax.Expr], relax.Expr]) -> relax.Expr:
         """A value as the model means it, which the host lays out."""
-        source = self.builder.emit(self.rebuilt(self.builder.normalize(var)))
+        source = self.builder.emit(self.rebuilt(var))
         return self.builder.emit(layout(source), name_hint=f"{getattr(var, 'name', 'constant')}_packed")
