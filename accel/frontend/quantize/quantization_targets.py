@@ -15,6 +15,7 @@ from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import attribute_of
 from accel.util.arrays import Array
 
+_MATRIX = 2  # axes
 _PLACES = (3, 4)  # axes of lines and images
 _KERNELS = (*_PLACES, 5)  # and of volumes
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
@@ -119,7 +120,8 @@ class Targets:
     of the first, and perhaps zeros, so that one scale serves both; in the order of the graph. ``joins`` are the
     operands of each concatenation and its result, which have one scale too. ``additions`` are all operators whose
     operands' scales must differ by powers of two. ``gates`` are products of an image and one factor a channel that the
-    host computes in integers, whatever their scales. ``ends`` are the tensors that operators are requantised to, by
+    host computes in integers, whatever their scales. ``products`` are those of two matrices of activations, whose results
+    get a scale only for what follows. ``ends`` are the tensors that operators are requantised to, by
     their first results.
     """
 
@@ -131,6 +133,7 @@ class Targets:
     joins: tuple[tuple[str, ...], ...] = ()
     ends: Mapping[str, str] = field(default_factory=dict)
     gates: tuple[onnx.NodeProto, ...] = ()
+    products: tuple[onnx.NodeProto, ...] = ()
 
 
 def find_targets(model: onnx.ModelProto) -> Targets:
@@ -166,6 +169,8 @@ class _Finder:
         additions = [node for node in self._nodes if self._is_addition(node) and node.name not in biased]
         found = [name for layer in layers for name in (layer.node.input[0], self._end(layer.bias_add or layer.node))]
         found += [name for node in additions for name in (*node.input, self._end(node))]
+        products = [node for node in self._nodes if self._is_product(node)]
+        found += [str(name) for node in products for name in node.input]
         averages = [average for node in self._nodes if (average := self._average(node)) is not None]
         found += [name for average in averages for name in (average.source, average.result)]
         known = self._with_carried(dict.fromkeys(found))
@@ -175,7 +180,15 @@ class _Finder:
         joins = tuple(join for node in self._nodes if (join := self._joined(node)) and join[0] in known)
         ends = {str(node.output[0]): end for node in self._nodes if node.output and (end := self._end(node)) in known}
         return Targets(
-            tuple(layers), tuple(additions), tuple(known), shared, tuple(averages), joins, ends, tuple(gates)
+            tuple(layers),
+            tuple(additions),
+            tuple(known),
+            shared,
+            tuple(averages),
+            joins,
+            ends,
+            tuple(gates),
+            tuple(products),
         )
 
     def _with_carried(self, known: dict[str, None]) -> dict[str, None]:
@@ -289,6 +302,12 @@ class _Finder:
         shapes = [[int(size.dim_value) for size in self._types[name].shape.dim] for name in node.input]
         image, gate = sorted(shapes, key=math.prod, reverse=True)
         return len(image) in _PLACES and gate == [*image[:2], *[1] * (len(image) - 2)] != image
+
+    def _is_product(self, node: onnx.NodeProto) -> bool:
+        """Whether it is a product of two activations that are matrices, or stacks of them."""
+        if node.op_type != "MatMul" or not self._activations([*map(str, node.input)]):
+            return False
+        return all(len(self._types[str(name)].shape.dim) >= _MATRIX for name in node.input)
 
     def _is_for_softmax(self, tensor: str) -> bool:
         """Whether a softmax is all that comes of a tensor, behind movement, masks and factors."""

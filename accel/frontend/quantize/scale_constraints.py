@@ -67,16 +67,18 @@ def loosened_joins(model: onnx.ModelProto, targets: Targets, losses: Mapping[str
 def shiftable_tensors(model: onnx.ModelProto, targets: Targets, which: ZeroPoints) -> frozenset[str]:
     """Returns the activations that may have a zero point.
 
-    Zeros around an image are what loads bring by themselves, and other numbers the host must write there; and the
-    largest of two tensors' integers stands for the largest number only if both have the same zero point.
+    Zeros around an image are what loads bring by themselves, and other numbers the host must write there; the largest
+    of two tensors' integers stands for the largest number only if both have the same zero point; and what the zero
+    point of a product's second matrix adds to its rows the host would have to take off.
     """
     if which == "none":
         return frozenset()
     padded = {str(node.input[0]) for node in model.graph.node if pads_windows(node) and which == "unpadded"}
     compared = {str(name) for node in targets.additions if node.op_type in ("Max", "Min") for name in node.input}
+    second = {str(node.input[1]) for node in targets.products}
     found: set[str] = set()
     for group in equal_scale_groups(targets):
-        if padded.isdisjoint(group) and compared.isdisjoint(group):
+        if (padded | compared | second).isdisjoint(group):
             found.update(group)
     return frozenset(found)
 
