@@ -149,7 +149,8 @@ def _result(targets: Targets, layer: WeightedNode) -> str:
 def _fraction_groups(model: onnx.ModelProto, targets: Targets) -> tuple[list[list[str]], list[str]]:
     """The activations that have one fraction of an octave, in groups, and those whose scale is a power of two.
 
-    These are factors of a product of activations, and the product.
+    These are factors of a product of activations, and the product; of a product of matrices the first alone, and the
+    second has the fraction of the product.
     """
     known, constants = set(targets.activations), {tensor.name for tensor in model.graph.initializer}
     within = {layer.node.name for layer in targets.layers}
@@ -157,13 +158,17 @@ def _fraction_groups(model: onnx.ModelProto, targets: Targets) -> tuple[list[lis
     within |= {layer.bias_add.name for layer in targets.layers if layer.bias_add is not None}
     tied: list[Sequence[str]] = [*targets.moves, *targets.joins, *((a.source, a.result) for a in targets.averages)]
     fixed: list[str] = []
+    matrices = {node.name for node in targets.products}
     for node in model.graph.node:
         read = [str(name) for name in node.input if name in known]
         made = [targets.ends[name] for name in node.output[:1] if name in targets.ends]
         plain = all(not name or name in known or name in constants for name in node.input)
         if node.name in within or node.op_type not in _SCALED or not (read and plain):
             continue
-        if node.op_type in _PRODUCTS and len(read) > 1:
+        if node.name in matrices and made:
+            fixed.append(read[0])
+            tied.append([*read[1:], *made])
+        elif node.op_type in _PRODUCTS and len(read) > 1:
             fixed += [*read, *made] if made else []
         else:
             tied.append([*read, *made])
