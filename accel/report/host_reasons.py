@@ -5,7 +5,7 @@ instructions that lack them. Everything else is a limit of the compiler, which a
 reason says of which.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import onnx
@@ -91,7 +91,7 @@ _OTHERWISE: Mapping[str, str] = {
     **dict.fromkeys(
         ("Resize", "Upsample"), "it maps no interpolation; a ConvTranspose with its factors as weights would be"
     ),
-    "Einsum": "of products it maps MatMul and Gemm with a constant matrix: export it as one of these",
+    "Einsum": "of products it maps MatMul, and Gemm with a constant matrix: export it as one of these",
     "Cast": "tensors on accelerators are of the type that the document states; the host converts others",
     "OneHot": "it maps no selection by data; Gather of a constant is a table that the host reads",
     "Mod": "it maps sums, differences, products, maxima and minima of quantised tensors, and no remainders",
@@ -113,7 +113,7 @@ _OTHERWISE: Mapping[str, str] = {
     ),
 }
 _NOTHING_LIKE_IT = (
-    "it maps convolutions, products with constant matrices, means and maxima over windows, and sums, maxima and "
+    "it maps convolutions, products of matrices, means and maxima over windows, and sums, maxima and "
     "products of quantised tensors"
 )
 _RESIZING = ("Resize", "Upsample")
@@ -241,7 +241,7 @@ def _contraction(op: str, node: onnx.NodeProto | None, facts: HostGraphFacts) ->
         return f"{op}: this compiler maps {_CONTRACTIONS[op]}, of int8 with constant weights; this is another{ending}"
     operands = node.input[: _WHERE_WEIGHTS_ARE + 1]
     if facts.constants.keys().isdisjoint(operands):
-        return f"{op} of two activations: this compiler maps products with constant weights only{ending}"
+        return f"{op} of two activations: {_of_activations(op, operands, facts)}{ending}"
     if operands[_WHERE_WEIGHTS_ARE] not in facts.constants:
         return f"{op} with its constant in front: this compiler maps products with constant weights behind{ending}"
     axes = facts.constants[operands[_WHERE_WEIGHTS_ARE]]
@@ -262,6 +262,18 @@ def _contraction(op: str, node: onnx.NodeProto | None, facts: HostGraphFacts) ->
         f"{op}: this compiler maps {_CONTRACTIONS[op]}, with one scale for the data and one, or one a channel, for the "
         f"weights, and sums within int32; this is another{ending}"
     )
+
+
+def _of_activations(op: str, operands: Collection[str], facts: HostGraphFacts) -> str:
+    """Why a product of two activations is none of those that the compiler maps."""
+    if op != "MatMul":
+        return f"this compiler maps {op} with constant weights, and of products of two activations MatMul"
+    if facts.floats or facts.dequantised.issuperset(operands):
+        return (
+            "this compiler maps those of two matrices, or stacks of them, with one scale each, and sums within int32; "
+            "this is another"
+        )
+    return "this compiler maps products of int8, and the model does not quantise both: quantise them"
 
 
 def _elementwise(op: str, node: onnx.NodeProto | None, facts: HostGraphFacts) -> str:

@@ -8,8 +8,8 @@ body. Its bindings, in order (brackets: may be absent):
 - ``conv2d``: f(x int8 [N, C, H, W], w int8 [O, C / groups, KH, KW], [b int32 [1, O, 1, 1]],
   [m int32 [1, O, 1, 1]]); nn.conv2d to int32, [add b], epilogue.
 - ``dense``: f(x int8 [M, K], w int8 [K, N], [b int32 [1, N]], [m int32 [1, N]]); matmul to int32, [add b], epilogue.
-- ``matmul``: f(x int8 [B, M, K], w int8 [B, K, N], [b int32 [B, 1, N]]), all of which may be activations; matmul to int32,
-  [add b], epilogue.
+- ``matmul``: f(x int8 [B, M, K], w int8 [B, K, N], [b int32 [B, 1, N]]), all of which may be activations; matmul to
+  int32, [add b], epilogue.
 - ``add``: f(a int8, b int8, [r int32 [1, C, 1, 1] or [1, C]]), a and b of one shape; astype a to int32, [left_shift or
   multiply], astype b to int32, [left_shift or multiply], add, [add r], [add a constant], epilogue. What a shift rounds
   by is in that constant, and r is what some channels round by less.

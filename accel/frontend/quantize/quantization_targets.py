@@ -120,9 +120,9 @@ class Targets:
     of the first, and perhaps zeros, so that one scale serves both; in the order of the graph. ``joins`` are the
     operands of each concatenation and its result, which have one scale too. ``additions`` are all operators whose
     operands' scales must differ by powers of two. ``gates`` are products of an image and one factor a channel that the
-    host computes in integers, whatever their scales. ``products`` are those of two matrices of activations, whose results
-    get a scale only for what follows. ``ends`` are the tensors that operators are requantised to, by
-    their first results.
+    host computes in integers, whatever their scales. ``products`` are those of two matrices of activations, whose
+    results get a scale only for what follows. ``ends`` are the tensors that operators are requantised to, by their
+    first results.
     """
 
     layers: tuple[WeightedNode, ...]

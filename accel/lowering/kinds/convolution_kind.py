@@ -43,6 +43,7 @@ from accel.lowering.layout.packed_constants import (
     convolution_weights,
     rounding_operands,
     stack_bias,
+    stack_bias_constant,
     weighted_identities,
 )
 from accel.region.epilogue import Epilogue, with_bias_by_product
@@ -248,7 +249,10 @@ def _packed_stack(
     own, _ = region.epilogue.parts
     if own.has_bias or own.start == "bias":
         bias = stack_bias(call, composite, own, gemm)
-        arguments.append(operands.laid_out(bias, lambda b: tiled_layout.pack_bias_tensor(b, gemm.dst)))
+        if isinstance(bias, ir.GenericConst):
+            arguments.append(relax.const(stack_bias_constant(bias.value.numpy(), gemm)))
+        else:
+            arguments.append(operands.laid_out(bias, lambda b: tiled_layout.pack_bias_tensor(b, gemm.dst)))
     if ("multiply_tensor", 0) in own.steps:
         factors = channel_multipliers(call, composite, conv.out_blocks * gemm.out_channels)
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))

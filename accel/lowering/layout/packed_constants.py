@@ -101,6 +101,14 @@ def stack_bias(call: ir.Call, composite: CompositeRegion, epilogue: Epilogue, ge
     return functools.reduce(relax.op.add, terms)
 
 
+def stack_bias_constant(bias: npt.NDArray[np.int32], gemm: Contraction) -> npt.NDArray[np.int32]:
+    """What :func:`tiled_layout.pack_bias_tensor` does, of a constant int32 [B, 1, N]."""
+    batch, _, columns = bias.shape
+    blocks = -(-columns // gemm.out_channels)
+    whole = np.pad(bias[:, 0], ((0, 0), (0, blocks * gemm.out_channels - columns)))
+    return tiled_layout.pack_bias(whole, batch * blocks, gemm.dst)
+
+
 def bias_operands(bias: npt.NDArray[np.int32], epilogue: Epilogue, blocks: int, gemm: Contraction) -> list[relax.Expr]:
     """What adds the bias, as :func:`accel.lowering.kinds.contraction.epilogue_stages.with_epilogue` takes it."""
     if epilogue.has_bias or epilogue.start == "bias":

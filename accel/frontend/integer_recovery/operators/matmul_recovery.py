@@ -145,9 +145,7 @@ def _balanced(rewrite: DataflowRewrite, product: _Product, found: Narrowing) -> 
     return replace(found, addend=found.addend + offsets) if offsets.any() else found
 
 
-def _bias(
-    rewrite: DataflowRewrite, product: _Product, w: relax.Expr, narrowing: Narrowing | None
-) -> relax.Expr | None:
+def _bias(rewrite: DataflowRewrite, product: _Product, w: relax.Expr, narrowing: Narrowing | None) -> relax.Expr | None:
     """What each column of each product adds, int32 [B, 1, N]; None where that is nothing."""
     root, (_, k, n) = product.chain.root, product.sizes
     zx, zw = zero_point_as_int8(product.x), zero_point_as_int8(product.w)

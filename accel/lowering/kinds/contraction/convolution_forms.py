@@ -69,7 +69,7 @@ def _dense(composite: CompositeRegion, capabilities: Capabilities) -> Convolutio
 
 
 def _stack(composite: CompositeRegion, capabilities: Capabilities) -> Convolution:
-    """A stack of matrix products as one of a line, a group of its channels for each: the columns of all side by side."""
+    """A stack of matrix products as a convolution over a line, in which each matrix has a group of channels."""
     (batch, m, k), (_, _, n) = composite.shapes[:2]
     one = _matrix(m, k, n, capabilities)
     return replace(

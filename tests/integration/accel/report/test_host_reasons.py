@@ -27,9 +27,9 @@ LAYERS = [
 ]
 HOST = {
     "turned": "Transpose only moves elements: this compiler maps movement in DRAM, between layers, to no instruction",
-    "scores": "MatMul of two activations: this compiler maps products with constant weights only; it runs on the host",
+    "scores": "the host has a part of it: its result is wanted in float32, which its int32 sums become",
     "shares": "Softmax: {title} has no instruction for exp or division; the host computes it",
-    "mixed": "MatMul of two activations: this compiler maps products with constant weights only; it runs on the host",
+    "mixed": "the host has a part of it: ",
     "normal": "LayerNormalization: {title} has no instruction for square roots or division; the host computes it",
     "gelu": "Gelu: {title} has no instruction for exp or the error function; between an int8 tensor",
     "square": "Mul: this compiler multiplies a constant into the layer before or behind it, and quantises no other",

@@ -76,8 +76,12 @@ RUN: dict[str, tuple[onnx.ModelProto, str]] = {
     ),
     "Mul": (twice("Mul"), "give a model that is quantised around it"),
     "MatMul": (
-        model([node("MatMul", ["x", "z"], ["y"], name="it")], [info("x", 4, 8), info("z", 8, 4)], [untyped("y")]),
-        "of two activations",
+        model([node("MatMul", ["x", "z"], ["y"], name="it")], [info("x", 8), info("z", 8, 4)], [untyped("y")]),
+        "those of two matrices, or stacks of them",
+    ),
+    "Gemm": (
+        model([node("Gemm", ["x", "z"], ["y"], name="it")], [info("x", 4, 8), info("z", 8, 4)], [untyped("y")]),
+        "of products of two activations MatMul",
     ),
     "Add": (one("Add", constant("c", np.arange(8), np.float32)), "this one has no such layer"),
     "InstanceNormalization": (
