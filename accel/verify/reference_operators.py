@@ -25,12 +25,11 @@ def matmul(a: Int8, b: Int8, deadline: Deadline) -> Int32:
         OutOfTimeError: the deadline has passed.
     """
     total = np.zeros((*a.shape[:-1], b.shape[-1]), np.int32)
-    _accumulate(*_stacks(total, a, b), deadline)
+    if a.ndim == _STACKED:
+        _accumulate(total, a, b, deadline)
+    else:
+        _accumulate(total[None], a[None], b[None], deadline)
     return total
-
-
-def _stacks(*matrices: Array) -> tuple[Array, ...]:
-    return tuple(each if each.ndim == _STACKED else each[None] for each in matrices)
 
 
 def conv2d(

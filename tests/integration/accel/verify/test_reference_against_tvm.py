@@ -19,6 +19,11 @@ MATRICES = (INT8[:6].reshape(2, 3), INT8[6:12].reshape(3, 2))
 CASES = {
     "conv2d": (lambda x, w: relax.op.nn.conv2d(x, w, padding=(1, 0, 0, 1), out_dtype="int32"), IMAGES),
     "matmul": (lambda a, b: relax.op.matmul(a, b, out_dtype="int32"), MATRICES),
+    "matmul, stacked": (
+        lambda a, b: relax.op.matmul(a, b, out_dtype="int32"),
+        (INT8[:12].reshape(2, 2, 3), INT8[2:].reshape(2, 3, 2)),
+    ),
+    "sum": (lambda x: relax.op.sum(relax.op.astype(x, "int32"), [1], keepdims=True), MATRICES[:1]),
     "add": (relax.op.add, (INT32, INT32[::-1].copy())),
     "add, wrapping": (relax.op.add, (INT32, INT32)),
     "subtract": (relax.op.subtract, (INT32, INT32[::-1].copy())),
