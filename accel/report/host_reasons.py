@@ -91,7 +91,7 @@ _OTHERWISE: Mapping[str, str] = {
     **dict.fromkeys(
         ("Resize", "Upsample"), "it maps no interpolation; a ConvTranspose with its factors as weights would be"
     ),
-    "Einsum": "of products it maps MatMul, and Gemm with a constant matrix: export it as one of these",
+    "Einsum": "of two tensors it maps what is one product of matrices, or of stacks of them, and nothing else",
     "Cast": "tensors on accelerators are of the type that the document states; the host converts others",
     "OneHot": "it maps no selection by data; Gather of a constant is a table that the host reads",
     "Mod": "it maps sums, differences, products, maxima and minima of quantised tensors, and no remainders",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import onnx
 
+from accel.frontend.legalize.einsum_products import split_einsums
 from accel.frontend.legalize.function_operators import expand_functions
 from accel.frontend.legalize.normalization_moments import compute_moments
 from accel.frontend.legalize.opset_downgrade import downgrade
@@ -77,6 +78,7 @@ def _loaded(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> 
     if fixed.converted:
         drop_casts(model, known.inferred.types)
     compute_moments(model, known.shapes)
+    split_einsums(model, known.shapes)
     _use_values(model, known.inferred)
     downgrade(model)
     upgrade(model, known.shapes)

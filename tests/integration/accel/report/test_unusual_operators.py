@@ -49,7 +49,7 @@ def indexed() -> onnx.ModelProto:
 
 
 RUN: dict[str, tuple[onnx.ModelProto, str]] = {
-    "Einsum": (one("Einsum", weights("w", 8, 8), equation="ij,jk->ik"), "export it as one of these"),
+    "Einsum": (one("Einsum", weights("w", 4, 8), equation="ij,ij->i"), "what is one product of matrices"),
     "CumSum": (one("CumSum", constant("axis", 1)), "a constant triangle of ones would be"),
     "TopK": (one("Hardmax"), "no instruction for sorting"),
     "ScatterND": (

@@ -104,7 +104,7 @@ def test_a_stack_with_a_zero_point(preset: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @example(product=Product((), (), (33, 64, 33), scales=(1 / 16, 1 / 32, None)))
 @example(product=Product((4,), (), (7, 64, 17), (7, -5, 0), (1 / 16, 1 / 32, None)))
 @given(product=products())
