@@ -5,6 +5,7 @@ summed, and those of one tensor and the result are rows or columns. Einsums of o
 three tensors, with a label twice in one of them, summed over one alone, or without rows and columns.
 """
 
+import itertools
 import math
 import string
 from collections.abc import Mapping, Sequence
@@ -59,9 +60,8 @@ def einsum_macs(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> int:
         return 0
     operands, result = read
     extents: dict[str, int] = {}
-    for labels, shape in zip(operands, given, strict=True):
-        for label, extent in zip(labels, shape, strict=True):
-            extents[label] = max(extent, extents.get(label, 1))
+    for label, extent in zip("".join(operands), itertools.chain(*given), strict=True):
+        extents[label] = max(extent, extents.get(label, 1))
     return math.prod(extents.values()) if set(extents) - set(result) else 0
 
 
@@ -94,10 +94,9 @@ def _product(node: onnx.NodeProto, shapes: dict[str, Shape]) -> _Product | None:
         return None
     (first, second), result = read
     extents: dict[str, int] = {}
-    for labels, shape in zip((first, second), given, strict=True):
-        for label, extent in zip(labels, shape, strict=True):
-            if extents.setdefault(label, extent) != extent:
-                return None  # one of them is broadcast
+    for label, extent in zip(first + second, itertools.chain(*given), strict=True):
+        if extents.setdefault(label, extent) != extent:
+            return None  # one of them is broadcast
     both = set(first) & set(second)
     summed = "".join(label for label in first if label in both and label not in result)
     once = all(len(set(labels)) == len(labels) for labels in (first, second, result))
