@@ -53,7 +53,7 @@ def split_einsums(model: onnx.ModelProto, shapes: dict[str, Shape]) -> None:
 
 
 def einsum_macs(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> int:
-    """Returns the multiply-accumulates of an Einsum of two tensors: an element of each, wherever something is summed."""
+    """Returns the multiply-accumulates of an Einsum of two tensors, none where nothing is summed."""
     given = [shapes[name] for name in node.input]
     read = _labels(attribute_of(node, "equation", b"").decode().replace(" ", ""), given)
     if read is None:
