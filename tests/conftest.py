@@ -25,7 +25,7 @@ from worker.sandbox.fork_client import ForkClient
 ROOT = Path(__file__).parent.parent
 # an example may load or compile what later ones have, or wait for a busy machine
 # the same examples each time: whether a change may land depends on it alone; `make test-all` draws others
-hypothesis.settings.register_profile("cyclops", deadline=None, max_examples=50, derandomize=True)
+hypothesis.settings.register_profile("cyclops", deadline=None, max_examples=25, derandomize=True)
 hypothesis.settings.register_profile("all", deadline=None)
 hypothesis.settings.load_profile("cyclops")
 STARTED_WITHIN = 60.0

@@ -4,6 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+_ALL = "all"  # the profile of `make test-all`
+_SHARE = 4
 
 
 def rest_slow(values: Iterable[Any], keep: int = 1) -> list[Any]:
@@ -54,3 +58,8 @@ def pairwise(rows: Iterable[tuple[Any, ...]]) -> list[Any]:
 def _pairs(row: tuple[Any, ...]) -> set[tuple[int, str, int, str]]:
     values = [(column, repr(value)) for column, value in enumerate(row)]
     return {(*one, *other) for one in values for other in values[: one[0]]}
+
+
+def share(examples: int) -> int:
+    """How many examples a slow property test draws: all of them in ``make test-all``, a quarter every time."""
+    return examples if settings.get_current_profile_name() == _ALL else max(2, examples // _SHARE)

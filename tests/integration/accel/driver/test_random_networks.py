@@ -18,6 +18,7 @@ from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.program_files.program_container import load_program
 from accel.simulate.engine import simulate
 from examples.graph import Graph
+from tests.helpers.marking import share
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.reference import dyadic
 
@@ -175,7 +176,7 @@ def check_verified(model: onnx.ModelProto, accelerator: Accelerator) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@settings(max_examples=16, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share(16), deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=networks(), accelerator=st.sampled_from(ACCELERATORS))
 def test_more_networks(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     check(model, accelerator)
@@ -183,7 +184,7 @@ def test_more_networks(model: onnx.ModelProto, accelerator: Accelerator) -> None
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@settings(max_examples=16, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share(16), deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=networks(), accelerator=st.sampled_from(OTHERS))
 def test_machines_of_other_kinds(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     check_verified(model, accelerator)

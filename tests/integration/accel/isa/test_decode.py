@@ -8,6 +8,7 @@ from accel.isa import decode_kernel
 from accel.isa.decode import decode, decode_signatures
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
+from tests.helpers.marking import share
 from tests.helpers.programs.golden import board, needs_golden, words
 from tests.reference.encode import encode, of_columns
 
@@ -53,7 +54,7 @@ def test_an_immediate_keeps_its_sign():
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=share(40))
 @given(data=st.data(), block=st.sampled_from([3, 4, 5]), kind=st.integers(0, 7))
 def test_any_values_of_the_fields_survive(data, block, kind):
     accelerator = vta_accelerator(

@@ -3,6 +3,7 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.marking import share
 from worker.queue import reconciler as reconcile_module
 from worker.queue.job_queue import JobQueue
 from worker.queue.reconciler import reconcile
@@ -73,7 +74,7 @@ class Model:
 
 @pytest.mark.slow
 @given(steps=st.lists(STEPS, max_size=40), most=st.integers(1, 3))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=share(60))
 def test_the_order_is_that_of_the_turns(queue: JobQueue, steps: list[tuple], most: int) -> None:
     queue.connection.flushall()
     model = Model(most)

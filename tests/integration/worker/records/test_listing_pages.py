@@ -9,6 +9,7 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.marking import share
 from tests.helpers.records import RESULT
 from worker.queue.job_queue import JobQueue
 from worker.queue.reconciler import reconcile
@@ -103,7 +104,7 @@ def spoil(damage: str, jobs: Jobs, queue: JobQueue, ids: list[str]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.sampled_from(REQUESTS), st.sampled_from(OWNERS)), max_size=12),
     st.lists(st.tuples(st.integers(0, 11), st.sampled_from(CHANGES)), max_size=20),
@@ -310,7 +311,7 @@ def make_one(data: Any, jobs: Jobs, changing: Jobs) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), damage=st.sampled_from([*DAMAGES, "changed unnoted", "erased unnoted"]), limit=st.integers(1, 4))
 def test_sorted_and_searched_pages_are_what_the_records_say(
     tmp_path_factory: pytest.TempPathFactory, queue: JobQueue, data: Any, damage: str, limit: int

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.helpers.marking import rotated
+from tests.helpers.marking import rotated, share
 from tests.helpers.records import RESULT, publish_all
 from tests.helpers.stepping import run_stepwise
 from worker.identity.ownership import Ownership
@@ -242,7 +242,7 @@ ACTS = ["submit", "erase", "send", "erase job"]
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(ACTS), min_size=2, max_size=4),
     st.lists(st.integers(0, 3), max_size=120),
@@ -288,7 +288,7 @@ def test_no_order_leaves_a_job_without_what_it_needs(
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(["pin", "expire", "expire", "erase"]), min_size=2, max_size=4), st.lists(st.integers(0, 3))
 )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from accel.accelerator.document_text import MAX_BYTES, MAX_DEPTH, MAX_VALUES, read_text, read_yaml
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator
+from tests.helpers.marking import share
 
 # what writes YAML for us takes 0E0 for text, as YAML 1.1 does; as in YAML 1.2 and JSON it is a number here
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=20).filter(
@@ -33,7 +34,7 @@ def typed(value: Any) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=share(40))
 @given(value=st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4))
 def test_both_forms_give_what_was_written(value: Any) -> None:
     assert typed(read_text(json.dumps(value).encode())) == typed(value)

@@ -9,6 +9,7 @@ from accel.expression.parser import parse_statement
 from accel.expression.syntax_tree import ExpressionError
 from accel.expression.typecheck import check_statement
 from tests.helpers.documents.random_statements import Case, cases
+from tests.helpers.marking import share
 from tests.reference.compiled_statement import compile_statement
 from tests.reference.statements import run
 
@@ -31,7 +32,7 @@ def compare(case: Case) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=share(12), deadline=None, suppress_health_check=SLOW)
 @given(cases())
 def test_random_statements(case: Case) -> None:
     compare(case)

@@ -22,6 +22,7 @@ from accel.expression.syntax_tree import (
     with_scalars,
 )
 from tests.helpers.documents.random_statements import expressions
+from tests.helpers.marking import share
 
 # every piece of the language, to be put together at random
 PIECES = [
@@ -128,7 +129,7 @@ def test_fifty_levels_are_accepted_and_printed() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=share(80), deadline=None)
 @given(st.sampled_from(ELEMENT_TYPES).flatmap(lambda dtype: expressions(dtype, "pqrstv", 4)), st.booleans())
 def test_what_is_printed_parses_to_the_same(value: object, accumulate: bool) -> None:
     statement = Statement(Access("target", ("i", 0)), accumulate, value)
@@ -139,7 +140,7 @@ def test_what_is_printed_parses_to_the_same(value: object, accumulate: bool) -> 
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=share(500), deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join)))
 def test_garbage_is_refused_or_read(text: str) -> None:
     for read in (parse_statement, parse_cost, lambda text: parse_statement(f"C[i] = {text}")):

@@ -17,6 +17,7 @@ from accel.expression.syntax_tree import Access, Scalar
 from accel.expression.typecheck import Typed, check_statement
 from accel.expression.unify import Binding, UnificationFailure, bindings, tvm_form, unify
 from tests.helpers.documents.random_statements import data, statements
+from tests.helpers.marking import share
 from tests.reference.statements import run
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -205,7 +206,7 @@ def stored(statement: Typed) -> tirx.BufferStore:
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=share(50), deadline=None, suppress_health_check=SLOW)
 @given(statements())
 def test_a_statement_fits_its_own_program(statement: Typed) -> None:
     store = stored(statement)
@@ -229,7 +230,7 @@ def holds(dtype: str, value: float) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=share(30), deadline=None, suppress_health_check=SLOW)
 @given(statements(), st.integers(0, 1000))
 def test_every_binding_computes_what_the_program_does(statement: Typed, seed: int) -> None:
     """Operands may be exchanged: the statement's value stays, whatever the memories hold."""

@@ -13,6 +13,7 @@ from accel.host.host_graph import OPSET, HostGraph, HostNode, write_host_graph
 from accel.host.host_graph_reader import read_host_graph
 from accel.host.relax_rules import RULES
 from accel.host.relax_translation import UntranslatableError, translate
+from tests.helpers.marking import share
 from tests.reference.host import compile_module, run_compiled
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8"]
@@ -109,7 +110,7 @@ def in_numpy(function):
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=share(10), deadline=None)
 @given(data=st.data())
 def test_it_computes_what_functions_compiled_by_tvm_do(data):
     shape = data.draw(st.lists(st.integers(1, 5), min_size=2, max_size=4))

@@ -20,6 +20,7 @@ from accel.program_files.open_program import open_program
 from accel.program_files.program_container import save_program
 from accel.program_files.program_parts import assemble, load_parts
 from accel.simulate.engine import simulate
+from tests.helpers.marking import share
 from tests.helpers.programs.streams import small_program, stream
 from tests.reference.encode import encode
 
@@ -91,7 +92,7 @@ def test_undefined_instructions_are_left_to_the_simulator() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=share(40))
 @given(st.lists(st.sampled_from(["finish", "load_inp", "gemm", "alu", "store_out"]), min_size=1, max_size=12))
 def test_launches_cover_the_stream(names: list[str]) -> None:
     found = launches(*names)

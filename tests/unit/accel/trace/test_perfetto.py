@@ -16,6 +16,7 @@ from accel.simulate.engine import simulate
 from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.program_trace import Trace
 from accel.trace.trace_builder import make_trace
+from tests.helpers.marking import share
 from tests.helpers.programs.streams import small_program
 from tests.helpers.programs.traces import CAUSES, UNITS, Held, random_trace, records
 from tests.reference.trace_events import check
@@ -40,7 +41,7 @@ def instructions(document: dict[str, Any]) -> Iterator[tuple[str, Event]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=share(10), deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 80))
 def test_in_full_every_instruction_is_a_slice(seed: int, count: int) -> None:
     held = random_trace(seed, count)
@@ -59,7 +60,7 @@ def test_in_full_every_instruction_is_a_slice(seed: int, count: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=share(10), deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 80))
 def test_in_full_every_wait_is_a_slice(seed: int, count: int) -> None:
     held = random_trace(seed, count)
@@ -79,7 +80,7 @@ def test_in_full_every_wait_is_a_slice(seed: int, count: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=share(10), deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 80), st.integers(0, 3))
 def test_an_arrow_leads_from_a_push_to_the_pop_that_takes_its_token(seed: int, count: int, initial: int) -> None:
     held = random_trace(seed, count, initial=initial)
@@ -114,7 +115,7 @@ def arrows(held: Held, category: str, window: TraceWindow | None = None) -> list
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=share(10), deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 80), st.integers(0, 3000))
 def test_an_arrow_leads_to_who_waited_for_addresses(seed: int, count: int, begin: int) -> None:
     """Catches an arrow lost where several wait for one, and one whose other end the window does not show."""
@@ -230,7 +231,7 @@ def test_many_stretches_are_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=share(8), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 200), st.sampled_from([100, ALL]))
 def test_instructions_that_outlast_their_launch_do_not_overlap_the_next_ones(
     seed: int, count: int, events: int

@@ -15,6 +15,7 @@ from accel.trace.program_trace import Trace
 from accel.trace.timeline import MOST_CYCLES, Timeline
 from accel.trace.timeline.slices import unit_slices
 from accel.util.step_function import StepFunction
+from tests.helpers.marking import share
 from tests.helpers.programs.traces import CAUSES, UNITS, Held, names, pipeline_trace, random_trace, records
 from tests.reference.timeline import Window, decoded, painted, sums
 
@@ -49,7 +50,7 @@ def window_of(timeline: Timeline, begin: int, end: int, bins: int) -> Window:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(traces, st.data())
 def test_the_sums_of_every_bin_are_those_of_its_cycles(held: Held, data: st.DataObject) -> None:
     timeline = Timeline.of(held)

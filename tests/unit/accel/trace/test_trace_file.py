@@ -16,6 +16,7 @@ from accel.errors import CyclopsError
 from accel.trace.byte_ranges import Ranges
 from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.program_trace import Trace
+from tests.helpers.marking import share
 from tests.helpers.programs.traces import Held, pipeline_trace, random_trace
 
 WINDOWS = [TraceWindow(), TraceWindow(100), TraceWindow(1000, 5_000, 9_000)]
@@ -27,7 +28,7 @@ def forms(trace: Trace) -> list[bytes]:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share(20), deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 200))
 def test_what_is_saved_comes_back(tmp_path_factory: pytest.TempPathFactory, seed: int, count: int) -> None:
     held = random_trace(seed, count)
@@ -197,7 +198,7 @@ def test_an_archive_packed_anew_is_read_if_it_is_not_compressed(tmp_path: Path) 
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(st.data())
 def test_any_damage_is_refused_or_does_no_harm(damaged: tuple[Path, bytes], data: st.DataObject) -> None:
     directory, whole = damaged

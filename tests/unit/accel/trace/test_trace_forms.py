@@ -11,11 +11,12 @@ from accel.program.program_model import InstructionOrigin
 from accel.trace.program_trace import Trace
 from accel.trace.text_columns import decimal, fixed, lookup, pack, render
 from accel.trace.trace_rows import row_batches
+from tests.helpers.marking import share
 from tests.helpers.programs.traces import Held, names, plain_csv, plain_text, random_trace
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(30), deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 60))
 def test_every_byte_is_as_it_should_be(seed: int, count: int) -> None:
     held = random_trace(seed, count)

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from service.http.problems import ProblemError
 from service.uploads.receive import receive_file, receive_parts
+from tests.helpers.marking import share
 
 
 def request(content_type: str, chunks: list[bytes]) -> Request:
@@ -115,7 +116,7 @@ PARTS = st.lists(st.tuples(NAMES, st.none() | NAMES, st.binary(min_size=1, max_s
 
 
 @pytest.mark.slow
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=share(50), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(PARTS, st.lists(st.integers(0, 1000), max_size=8))
 def test_all_parts_come_whole_however_they_are_cut(tmp_path: Path, parts: list[tuple], cuts: list[int]) -> None:
     body = b"".join(part(name, data, filename) for name, filename, data in parts) + b"--b--\r\n"

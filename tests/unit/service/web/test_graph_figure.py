@@ -12,6 +12,7 @@ from service.web.figures.graph_figure import HEIGHT, MOST_BOXES, graph_figure
 from service.web.figures.graph_layout import LAYER, layered_layout
 from service.web.pages.report_file import report_html
 from tests.helpers.html_pages import read_page
+from tests.helpers.marking import share
 from tests.helpers.reports import layer, report
 
 HOSTILE = "</svg></style><script>alert(1)</script>\"'&"
@@ -24,7 +25,7 @@ graphs = st.integers(1, 14).flatmap(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(graphs)
 def test_boxes_are_apart_and_edges_lead_from_one_to_the_other(graph: tuple[list[int], list[tuple[int, int]]]) -> None:
     """Catches boxes on each other or outside, and an edge that ends elsewhere; there are circles and twins."""

@@ -11,6 +11,7 @@ from accel.accelerator.document_text import MAX_BYTES
 from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator
+from tests.helpers.marking import share
 from worker.inspection.document_errors import explain, with_explanation
 from worker.records.problem_details import problem_of
 
@@ -152,7 +153,7 @@ def test_a_thousand_errors_are_bounded() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(st.sampled_from(["mvin-mvout", "vta"]), st.integers(0), st.integers(0, 40), st.text(max_size=12), st.booleans())
 def test_any_text_is_explained(name: str, at: int, length: int, text: str, as_json: bool) -> None:
     """Text that other readers take otherwise: marks, blanks and ends of lines beyond ASCII, halves of escapes."""

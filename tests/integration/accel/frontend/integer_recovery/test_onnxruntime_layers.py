@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from accel.frontend.integer_recovery.requantization import Requantize
+from tests.helpers.marking import share
 from tests.helpers.models.onnxruntime_layers import Kind, check_within_a_step, conv, dense, kinds
 from tests.helpers.models.scaled_layers import composites
 from tests.reference.host import draw_inputs, run_relax
@@ -24,7 +25,7 @@ def host_composites(imported: ImportedModel) -> list[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share(10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(kind=kinds(), requantize=st.sampled_from(["shift", "scale", "multiply"]), dense_layer=st.booleans())
 def test_any_layer_is_within_a_step(kind: Kind, requantize: Requantize, *, dense_layer: bool) -> None:
     check(dense(kind, 5, 40, 7) if dense_layer else conv(kind, 5, 7), requantize)

@@ -16,6 +16,7 @@ from accel.errors import CyclopsError, InvalidModel, UnsupportedOperator, Unsupp
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
+from tests.helpers.marking import share
 from tests.helpers.models.operator_models import SIGNED, UNSIGNED, Network, one_operator, quantised_dynamically
 from tests.reference.host import Array, draw_inputs, run_onnx, run_relax
 
@@ -96,7 +97,7 @@ def test_they_are_recovered_as_integers() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(30), deadline=None)
 @given(st.data())
 def test_zero_points_are_taken_off_wherever_the_window_is(data: st.DataObject) -> None:
     draw = data.draw

@@ -28,6 +28,7 @@ from accel.frontend.read.model_inspection import inspect_model
 from examples.conv224 import conv224
 from examples.graph import Graph
 from examples.resnet8 import resnet8
+from tests.helpers.marking import share
 
 
 def matmul() -> onnx.ModelProto:
@@ -260,7 +261,7 @@ def test_a_name_that_is_not_text_is_refused() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=share(15), deadline=None)
 @given(st.data())
 def test_a_damaged_file_never_escapes_as_another_error(data: st.DataObject) -> None:
     whole = bytearray(quantize_model(matmul()).SerializeToString())

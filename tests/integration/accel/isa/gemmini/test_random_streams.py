@@ -12,6 +12,7 @@ from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.stream.stream_check import check_stream
 from accel.isa.gemmini.timing.stream_timing import time_stream
 from accel.isa.gemmini.timing.stream_traffic import dram_accesses
+from tests.helpers.marking import share
 from tests.helpers.programs.gemmini_programs import DRAM_BYTES, Writer
 from tests.reference.gemmini import Reference
 
@@ -76,7 +77,7 @@ OPERAND = st.one_of(SIXTY_FOUR, SMALL, LOCAL, st.integers(0, 70000))
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 @given(words=st.lists(st.tuples(FUNCTS, OPERAND, OPERAND), min_size=1, max_size=14))
 def test_any_words_run_or_are_refused_by_name(words):
     stream = np.array(words, np.uint64)

@@ -16,6 +16,7 @@ from accel.isa.vta.function.dot_product import DotProduct
 from accel.isa.vta.function.functional_table import Geometry
 from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.util.arrays import aligned_zeros
+from tests.helpers.marking import share
 from tests.helpers.programs.random_programs import Program, by_reference
 from tests.helpers.programs.streams import stream
 
@@ -114,14 +115,14 @@ def compare(shape: str, dot: DotProduct | None, seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(30), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_blocks_of_rows_are_summed_as_step_by_step(seed: int) -> None:
     compare("b16", None, seed)
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_plain_arithmetic_sums_blocks_too(seed: int) -> None:
     compare("b16", DOTS[-1], seed)
@@ -129,7 +130,7 @@ def test_plain_arithmetic_sums_blocks_too(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["b8", "b32", "b64", "b4x16", "b2"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_blocks_of_other_shapes(shape: str, seed: int) -> None:
     compare(shape, None, seed)
@@ -137,7 +138,7 @@ def test_blocks_of_other_shapes(shape: str, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dot", DOTS[1:-1], ids=lambda dot: dot.intrinsic)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_every_instruction_of_the_host_gives_the_same(dot: DotProduct, seed: int) -> None:
     compare("b16", dot, seed)

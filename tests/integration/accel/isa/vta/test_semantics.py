@@ -12,6 +12,7 @@ from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.util.arrays import aligned_zeros
+from tests.helpers.marking import share
 from tests.helpers.programs.streams import stream
 from tests.reference.compiled_statement import compile_statement
 
@@ -83,7 +84,7 @@ def run(case: Case, dram: np.ndarray, instructions: list[tuple[str, dict[str, in
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share(20), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), immediate=st.integers(-33, 33) | st.integers(-(1 << 15), (1 << 15) - 1))
 def test_computing_instructions_do_what_their_expressions_say(case: Case, seed: int, immediate: int) -> None:
     accelerator = case.accelerator

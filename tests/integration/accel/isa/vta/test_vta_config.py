@@ -16,6 +16,7 @@ from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.isa.vta.timing.vta_timing import time_launch
+from tests.helpers.marking import share
 from tests.helpers.programs.random_programs import by_reference, random_dram, random_program
 from tests.helpers.programs.streams import stream
 from tests.reference.encode import encode
@@ -198,7 +199,7 @@ def accelerator_of(keys: dict[str, int]) -> Accelerator | None:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 @given(keys=st.fixed_dictionaries({key: st.integers(-3, 40) for key in USUAL}))
 def test_any_ten_keys_are_an_accelerator_or_name_a_key(keys: dict[str, int]) -> None:
     accelerator_of(keys)

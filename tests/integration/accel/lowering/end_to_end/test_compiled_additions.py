@@ -11,7 +11,7 @@ from accel.frontend.integer_recovery.recover_integers import import_integer_mode
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.region.shapes import Addition
 from examples.graph import Graph
-from tests.helpers.marking import rest_all
+from tests.helpers.marking import rest_all, share
 from tests.helpers.models.onnxruntime_layers import TYPES, check_within_a_step, zero
 from tests.helpers.models.scaled_layers import composites
 from tests.integration.accel.lowering.end_to_end.test_compiled_epilogues import region
@@ -44,7 +44,7 @@ def addition(
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     scales=st.tuples(st.floats(1e-3, 1), st.floats(1e-3, 1)),
     grown=st.floats(0.5, 3),

@@ -15,6 +15,7 @@ from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import HOST_REASON
 from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
+from tests.helpers.marking import share
 from tests.helpers.models.build_models import lower
 from tests.helpers.models.elementwise_models import BINARY, MANY, UNARY, Work, expected, work_model
 from tests.helpers.programs.race_checks import assert_ordered
@@ -79,7 +80,7 @@ def test_elementwise_operators(work: Work, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(work=works(), name=st.sampled_from(sorted(ACCELERATORS)))
 def test_many_elementwise_operators(work: Work, name: str) -> None:
     check(work, ACCELERATORS[name])

@@ -15,7 +15,7 @@ from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model
-from tests.helpers.marking import rest_all, rest_slow, rotated
+from tests.helpers.marking import rest_all, rest_slow, rotated, share
 from tests.helpers.models.build_models import build
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.reference import dyadic
@@ -109,7 +109,7 @@ def test_grouped_convolutions(preset: str, layer: Conv, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("preset", PRESETS)
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=grouped().filter(fits), seed=st.integers(0, 99))
 def test_many_grouped_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
@@ -118,7 +118,7 @@ def test_many_grouped_convolutions(preset: str, layer: Conv, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("preset", PRESETS)
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=convolutions().filter(fits), seed=st.integers(0, 99))
 def test_many_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))

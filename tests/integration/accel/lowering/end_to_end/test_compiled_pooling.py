@@ -16,6 +16,7 @@ from accel.region.pooling import Pooling, pooling_plan, taps
 from accel.region.shapes import PackedActivation, SlidingWindow
 from accel.region.tile_steps import LaneCapabilities, Merge, Take, iterations_of_steps
 from accel.simulate.engine import simulate
+from tests.helpers.marking import share
 from tests.helpers.models.build_models import lower
 from tests.helpers.models.pools import Pool, expected, pool_model
 from tests.helpers.programs.race_checks import assert_ordered
@@ -79,7 +80,7 @@ def test_poolings(pool: Pool, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share(50), deadline=None, suppress_health_check=list(HealthCheck))
 @given(pool=pools().filter(lambda pool: pool.agreed), name=st.sampled_from(sorted(ACCELERATORS)))
 def test_many_poolings(pool: Pool, name: str) -> None:
     check(pool, ACCELERATORS[name])

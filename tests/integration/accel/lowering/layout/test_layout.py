@@ -19,6 +19,7 @@ from accel.lowering.layout.tiled_layout import (
     unpack_tensor,
 )
 from accel.region.shapes import PackedActivation, SlidingWindow
+from tests.helpers.marking import share
 from tests.reference.host import run_relax
 
 Axes = tuple[Axis, Axis]
@@ -98,7 +99,7 @@ def test_planes_make_the_accumulator() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=share(8), deadline=None)
 @given(
     shape=st.tuples(*[st.integers(1, size) for size in (2, 5, 7, 6)]),
     kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),

@@ -18,6 +18,7 @@ from tests.helpers.exported.case import Case
 from tests.helpers.exported.folds import FOLDS
 from tests.helpers.exported.graph import Exported
 from tests.helpers.exported.layers import LAYERS
+from tests.helpers.marking import share
 from tests.helpers.models.exporter_habits import Habit, layer
 from tests.reference.host import draw_inputs, run_onnx
 
@@ -98,7 +99,7 @@ LAYER = st.sampled_from(["Conv", "Conv of groups", "Conv of lines", "ConvTranspo
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(kind=LAYER, steps=st.lists(STEPS, min_size=1, max_size=4), wide=st.booleans(), seed=st.integers(0, 1000))
 def test_what_follows_a_layer_disappears(kind: str, steps: Sequence[str], wide: bool, seed: int) -> None:
     g = _graph(kind, seed)
@@ -110,7 +111,7 @@ def test_what_follows_a_layer_disappears(kind: str, steps: Sequence[str], wide: 
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(kind=LAYER, steps=st.lists(STEPS, min_size=1, max_size=3), seed=st.integers(0, 1000))
 def test_what_is_ahead_of_a_layer_disappears(kind: str, steps: Sequence[str], seed: int) -> None:
     g = _graph(kind, seed)

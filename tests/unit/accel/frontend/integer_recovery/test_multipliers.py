@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.frontend.integer_recovery.requantization import MULTIPLIER_MAX, Multiplier, multiplier
+from tests.helpers.marking import share
 
 INT32_MAX = 2**31 - 1
 
@@ -51,7 +52,7 @@ def sums(magnitude: int, ratio: float, around: tuple[int, ...]) -> list[int]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=share(100))
 @given(
     exponents=st.lists(st.floats(-24, 1.5), min_size=3, max_size=3),
     bits=st.lists(st.floats(3, 30.9), min_size=3, max_size=3),

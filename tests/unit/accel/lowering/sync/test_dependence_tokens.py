@@ -19,6 +19,7 @@ from accel.lowering.sync.token_protocol import (
     token_protocol,
     unit_pairs,
 )
+from tests.helpers.marking import share
 
 VTA = load_accelerator("vta")
 NAMES = {"load": "load_inp", "compute": "gemm", "store": "store_out"}
@@ -51,7 +52,7 @@ def flagged(signals: Signals, step: CallStep, name: str, place: dict[int, int], 
 
 @pytest.mark.slow
 @given(programs())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share(200), deadline=None)
 def test_a_token_is_sent_and_awaited_exactly_where_the_unit_changes(
     program: tuple[list[CallStep], dict[int, int]],
 ) -> None:
@@ -81,7 +82,7 @@ def test_turns_order_two_units_that_share_a_buffer(program: tuple[list[CallStep]
 
 @pytest.mark.slow
 @given(programs(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 def test_what_the_short_program_allows_is_right_in_the_whole(
     program: tuple[list[CallStep], dict[int, int]], data: st.DataObject
 ) -> None:
