@@ -37,6 +37,7 @@ from accel.verify.input_tensors import Tensors
 
 _AS_USUAL = QuantisationOptions()
 _MOST_TIMED = 256  # unlike launches that are compiled; further ones take what those of their shape and tiling do
+_SPARE = 2_000_000  # instructions of large launches, as of dense layers where each takes a tile: some seconds
 
 
 def plan_model(
@@ -101,7 +102,7 @@ def plan_loaded_model(
     job = CompilationInputs(target, options, info, original, calibration, {}, made_from, traces_passes=False)
     chosen = TO_PARTITION.run(Compilation(job), Unobserved())
     packed = pack_graph(chosen)
-    launches = list(_launches(chosen.module, packed.module, capabilities, RegionTimer(target)))
+    launches = list(_launches(chosen.module, packed.module, capabilities, RegionTimer(target, spare=_SPARE)))
     macs = sum(launch.macs for launch in launches)
     centred = [each.source for each in packed.imported.activations if not quantised and each.zero_point == 0]
     return Plan(

@@ -12,7 +12,7 @@ from accel.isa.family import Family
 from accel.isa.family_registry import family_of
 from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.ir.function_attributes import buffer_extents, dump_region, fits
-from accel.lowering.pipeline import lower_region, region_words
+from accel.lowering.pipeline import TRIAL_INSTRUCTIONS, lower_region, region_words
 from accel.region.kinds import Region
 from accel.util.arrays import Words
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
@@ -26,13 +26,15 @@ class RegionTimer:
 
     Attributes:
         lowered: the regions that were compiled for it, by their attribute, so that a job need not compile them again.
+        spare: how many instructions more than usual it may time, of all regions that have more.
 
     Raises:
         InvalidAccelerator: its family is not installed.
     """
 
-    def __init__(self, target: Target, cache: CacheStore | None = None) -> None:
+    def __init__(self, target: Target, cache: CacheStore | None = None, *, spare: int = 0) -> None:
         self.lowered: dict[str, LoweredRegion] = {}
+        self.spare = spare
         self._target, self._kept = target, SealedCache(cache)
         self._family = family_of(target.accelerator)
         self._document = target.accelerator.model_dump_json()
@@ -62,13 +64,14 @@ class RegionTimer:
         if words is not None:
             return words
         try:
-            lowered = lower_region(region, self._target)
+            lowered = lower_region(region, self._target, TRIAL_INSTRUCTIONS + self.spare)
         except CyclopsError:
             return None
         if lowered is None:
             return None
         self.lowered[attribute] = lowered
         words = region_words(lowered, self._target.accelerator)
+        self.spare -= max(len(words) - TRIAL_INSTRUCTIONS, 0)
         self._kept.put(key, _dump_words(words, lowered))
         return words
 

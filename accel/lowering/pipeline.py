@@ -48,11 +48,12 @@ REGION_STAGES = (
 
 _NAME = "trial"
 _DRAM_GAP = 1 << 12  # units of DRAM, of which tensors begin at multiples: no copy then shares a page with another
-_MAX_INSTRUCTIONS = 100_000  # instructions
+TRIAL_INSTRUCTIONS = 100_000
+"""How many instructions a region may have to be timed as one of several choices."""
 
 
-def lower_region(region: Region, target: Target) -> LoweredRegion | None:
-    """Returns a region that went through all stages by itself; None if it has too many instructions to be timed.
+def lower_region(region: Region, target: Target, most: int = TRIAL_INSTRUCTIONS) -> LoweredRegion | None:
+    """Returns a region that went through all stages by itself; None if it has more than ``most`` instructions.
 
     Raises:
         CompileError: as a stage does.
@@ -61,7 +62,7 @@ def lower_region(region: Region, target: Target) -> LoweredRegion | None:
     function = function.with_attr(REGION, dump_region(region))
     module, stages = ir.IRModule({_NAME: function}), {}
     for stage in REGION_STAGES:
-        if stage.run is allocate and _instruction_count(module, target.accelerator) > _MAX_INSTRUCTIONS:
+        if stage.run is allocate and _instruction_count(module, target.accelerator) > most:
             return None
         module, records = run_stage(module, target, stage.run)
         stages[stage.name] = records[_NAME]

@@ -7,7 +7,7 @@ import onnx
 from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS, LeftBias
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, constants_of
-from accel.frontend.quantize.scale_constraints import pads_windows
+from accel.frontend.quantize.scale_constraints import padded_tensors
 from accel.frontend.read.model_info import ModelInfo
 from accel.program.program_model import Program
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
@@ -115,7 +115,7 @@ def half_range_warnings(tensors: Collection[str], model: onnx.ModelProto, title:
         title: of the accelerator, whose loads pad with the integer 0.
     """
     constants = constants_of(model.graph)
-    padded = {str(node.input[0]) for node in model.graph.node if pads_windows(node)}
+    padded = padded_tensors(model)
     found = [
         str(node.output[0])
         for node in model.graph.node

@@ -60,7 +60,7 @@ class PlannedLaunch(pydantic.BaseModel):
     tiling: PlannedTiling
     estimated_cycles: int | None = Field(
         description="cycles of the launch by itself, compiled and timed; without what it waits for at the end of the "
-        "one before; null where it cannot be timed"
+        "one before; null where it cannot be timed, or has too many instructions for a plan"
     )
     host: list[str] = Field(description="what the host does before and after it beside laying out tensors, and why")
 

@@ -73,7 +73,7 @@ def shiftable_tensors(model: onnx.ModelProto, targets: Targets, which: ZeroPoint
     """
     if which == "none":
         return frozenset()
-    padded = {str(node.input[0]) for node in model.graph.node if pads_windows(node) and which == "unpadded"}
+    padded = padded_tensors(model) if which == "unpadded" else set[str]()
     compared = {str(name) for node in targets.additions if node.op_type in ("Max", "Min") for name in node.input}
     second = {str(node.input[1]) for node in targets.products}
     found: set[str] = set()
@@ -83,11 +83,24 @@ def shiftable_tensors(model: onnx.ModelProto, targets: Targets, which: ZeroPoint
     return frozenset(found)
 
 
-def pads_windows(node: onnx.NodeProto) -> bool:
-    """Returns whether an operator of windows reads zeros around its data."""
-    if node.op_type == "ConvTranspose":
-        return True  # its phases do
-    return node.op_type in ("AveragePool", "Conv", "MaxPool") and any(attribute_of(node, "pads", ()))
+def padded_tensors(model: onnx.ModelProto) -> set[str]:
+    """Returns the tensors around which an operator of windows reads zeros."""
+    kernels = {tensor.name: tuple(tensor.dims[2:]) for tensor in model.graph.initializer}
+    return {str(node.input[0]) for node in model.graph.node if _pads(node, kernels)}
+
+
+def _pads(node: onnx.NodeProto, kernels: Mapping[str, tuple[int, ...]]) -> bool:
+    pads = any(attribute_of(node, "pads", ()))
+    if node.op_type != "ConvTranspose":
+        return node.op_type in ("AveragePool", "Conv", "MaxPool") and pads
+    # it is computed in phases, which pad nothing if each element of the result comes of one of the data
+    kernel = kernels.get(str(node.input[1]), ())
+    ones = [1] * len(kernel)
+    strides, dilations = attribute_of(node, "strides", ones), attribute_of(node, "dilations", ones)
+    more = attribute_of(node, "output_padding", [0] * len(kernel))
+    apart = all(d * (k - 1) + 1 + o <= s for k, s, d, o in zip(kernel, strides, dilations, more, strict=True))
+    explicit = attribute_of(node, "auto_pad", b"NOTSET") in (b"NOTSET", b"VALID")
+    return pads or not (kernel and apart and explicit) or bool(attribute_of(node, "output_shape", ()))
 
 
 def grouped(names: Sequence[str], together: Iterable[Sequence[str]]) -> list[list[str]]:

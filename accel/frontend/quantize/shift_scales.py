@@ -25,6 +25,7 @@ _SWEEPS = 32
 _ROUNDS = 2
 _SHIFTED = 0.5  # of the errors of a sum's operands and result: what a shift is to be worth
 _MOST_OPTIONS = 200
+_MOST_COMPARED = 2000  # options of a sum times the sums that they bear on: of a tensor that all sums add these are all
 _PRODUCTS = ("Conv", "ConvTranspose", "Div", "Einsum", "Gemm", "MatMul", "Mul", "Pow")
 _SCALED = frozenset({
     *_PRODUCTS, "Abs", "Add", "AveragePool", "Clip", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "Max", "Mean",
@@ -127,7 +128,8 @@ def _octaves(
             near = sorted({at for name in names for at in within[name]})
             members = tuple(dict.fromkeys(names))
             choices = [[index for index in shares[name] if index % grid.density == part] for name in members]
-            if math.prod(map(len, choices)) > _MOST_OPTIONS:
+            options = math.prod(map(len, choices))
+            if options > _MOST_OPTIONS or options * len(near) > _MOST_COMPARED:
                 continue
             costs: dict[tuple[int, ...], float] = {}
             for option in itertools.product(*choices):

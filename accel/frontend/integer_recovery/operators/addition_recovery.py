@@ -119,6 +119,8 @@ def _note_errors(
     """
     assert chain.output is not None
     shape = [int(size) for size in chain.root.ty.shape.values]
+    if not shape:
+        return  # no layer reads a scalar
     channels = shape[1] if len(shape) >= _IMAGE else shape[-1]
     if rounding.size not in (1, channels):
         return  # it is laid out with other channels

@@ -217,3 +217,16 @@ def unknown_operator() -> onnx.ModelProto:
 def test_models_that_cannot_be_planned(model: bytes, error: type[CyclopsError]) -> None:
     with pytest.raises(error):
         plan_model(model, VTA)
+
+
+def test_launches_of_many_instructions_are_timed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would catch a plan without the cycles of large dense layers, which autotuning does not time."""
+    data = MODELS["network"].SerializeToString()
+    usual = [launch.estimated_cycles for launch in plan_model(data, VTA).launches]
+    monkeypatch.setattr("accel.driver.region_timer.TRIAL_INSTRUCTIONS", 0)
+    assert [launch.estimated_cycles for launch in plan_model(data, VTA).launches] == usual
+    monkeypatch.setattr("accel.driver.dry_run._SPARE", 60)  # as many as two or three launches have
+    few = [launch.estimated_cycles for launch in plan_model(data, VTA).launches]
+    assert None in few
+    assert any(few)
+    assert set(few) - {None} < set(usual)

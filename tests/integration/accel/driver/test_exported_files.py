@@ -35,6 +35,7 @@ KEPT = (
     "an index",
     "unread outputs",
     "a scalar",
+    "scalars alone",
     "bfloat16",
     "float64",
 )

@@ -346,6 +346,28 @@ def test_zero_points_are_where_the_scheme_has_them(pads: int, which: ZeroPoints)
     assert sqnr(run_onnx(network.model(), image)[0], found) > 30
 
 
+@pytest.mark.parametrize(
+    ("kernel", "size", "attributes"),
+    [(2, 16, {}), (3, 17, {}), (2, 15, {"pads": [1, 0, 0, 1]}), (2, 17, {"output_padding": [1, 1]})],
+)
+def test_phases_that_pad_nothing_take_a_zero_point(kernel: int, size: int, attributes: dict[str, list[int]]) -> None:
+    """It would catch one where phases reach over the edges, which the host had to pad, and none where they do not."""
+    network = Network()
+    y = network.node("Relu", "relu", [network.conv("first", network.input("x", (1, 3, 10, 10)), (3, 8))])
+    weight = np.random.default_rng(3).normal(0, 0.3, (8, 4, kernel, kernel)).astype(np.float32)
+    y = network.node("ConvTranspose", "up", [y, network.constant("w", weight)], strides=[2, 2], **attributes)
+    network.output(y, (1, 4, size, size))
+    model = quantize_model(network.model(), scheme=Scheme("free"))
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    free = kernel == 2 and not attributes
+    assert constants["relu_zero_point"] == (-128 if free else 0)
+    imported = import_integer_model(model, "scale")
+    assert not any("padded with their zero point" in str(cause) for cause in imported.causes.values())
+    image = draw_inputs(network.model())
+    (found,), (wanted,) = run_relax(imported, image["x"]), run_onnx(model, image)
+    assert np.abs(wanted - found).max() <= 1.01 * constants["up_scale"]
+
+
 @pytest.mark.parametrize("build", [gemm(transB=1), gemm(), matmul_and_bias, conv_relu6, depthwise, transposed])
 def test_each_channel_of_weights_has_a_scale_of_its_own(build: Callable[[Network], None]) -> None:
     """It would catch scales along another axis than that of the output channels."""
