@@ -32,6 +32,7 @@ export default defineConfig({
     manifest: "manifest.json",
     license: { fileName: LICENSES },
     sourcemap: false,
+    chunkSizeWarningLimit: 600, // kB: ECharts, which comes on demand
     modulePreload: { polyfill: false },
     rolldownOptions: { input },
   },
