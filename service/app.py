@@ -33,9 +33,10 @@ from service.routes import (
     shares,
     uploads,
 )
-from service.routes.results import artifacts, changes, compare, graph, passes, timeline, trace
+from service.routes.results import artifacts, changes, compare, figures, graph, passes, timeline, trace
 from service.web.pages import (
     accelerator_pages,
+    chart_page,
     compare_pages,
     graph_page,
     job_accelerator_page,
@@ -77,6 +78,7 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 _ROUTES = (
     *(uploads, accelerators, accelerator_derivation),
     *(
+        figures,  # before a job's own address, which has its form
         jobs,
         events,
         labels,
@@ -96,6 +98,7 @@ _ROUTES = (
 _PAGES = (
     start_pages,
     list_pages,
+    chart_page,
     job_pages,
     job_accelerator_page,
     graph_page,

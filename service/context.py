@@ -31,6 +31,7 @@ from worker.records.job_record import Job
 from worker.records.job_store import Jobs
 from worker.records.pass_index import PassIndexCache
 from worker.records.result_cache import ResultCache
+from worker.records.run_figures_cache import RunFiguresCache
 from worker.records.upload_locks import UploadKind, UploadLocks
 from worker.records.uploads import Model, ProgramInfo, Tensors, Uploads
 from worker.records.uploads import models as model_uploads
@@ -165,6 +166,7 @@ class JobContext:
     traces: TraceCache
     timelines: TimelineCache
     passes: PassIndexCache
+    figures: RunFiguresCache
     queue: JobQueue
     webhooks: DeliveryOrders
     events: EventHub
@@ -311,6 +313,7 @@ def _job_context(settings: Settings, store: Store, jobs: Jobs, queue: JobQueue) 
         traces=TraceCache(),
         timelines=TimelineCache(),
         passes=PassIndexCache(),
+        figures=RunFiguresCache(),
         queue=queue,
         webhooks=DeliveryOrders(store),
         events=EventHub(jobs, queue.waiting, blocking, quick),

@@ -12,7 +12,7 @@ from service.http.resources import SORT, SearchText
 from worker.records.accelerator_store import is_uploaded
 from worker.records.annotations import MOST_TAG, MOST_TAGS
 from worker.records.job_index import JobSelection
-from worker.records.job_listing import IndexIncompleteError, page_of_jobs
+from worker.records.job_listing import IndexIncompleteError, page_of_jobs, rows_of_jobs
 from worker.records.job_record import Job, State
 from worker.records.job_request import DIGEST
 from worker.records.job_row import NEWEST, JobRow, JobSort, Verified
@@ -75,6 +75,19 @@ def job_page(
             )
     except IndexIncompleteError as error:
         raise ProblemError("not-ready", f"{error}; try again later", field="sort", headers=_RETRY) from None
+
+
+def job_rows(query: JobQuery, owner: str, jobs: JobContext, uploads: UploadContext) -> list[JobRow]:
+    """Returns the rows of all of the owner's jobs that are selected, newest first; the sort is not looked at.
+
+    Raises:
+        ProblemError: there are too many jobs to look at all of them at this moment.
+    """
+    try:
+        return rows_of_jobs(jobs.records, jobs.queue.index, query.selection(owner), lambda rows: _names(rows, uploads))
+    except IndexIncompleteError:
+        detail = "the index of jobs is made anew, and there are too many to do without; try again later"
+        raise ProblemError("not-ready", detail, headers=_RETRY) from None
 
 
 def _names(rows: Iterable[JobRow], uploads: UploadContext) -> dict[str, str]:

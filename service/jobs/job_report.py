@@ -132,7 +132,7 @@ def report_csv(report: Mapping[str, Any], table: TableName, plan: MemoryPlan | N
     writer = csv.writer(text)
     writer.writerow(columns.values())
     rows = _plan_rows(plan, table) if table in PLAN_TABLES else _rows(report, table)
-    writer.writerows([_cell(row.get(key)) for key in columns] for row in rows)
+    writer.writerows([csv_cell(row.get(key)) for key in columns] for row in rows)
     return text.getvalue()
 
 
@@ -175,7 +175,7 @@ def _account_rows(account: Mapping[str, Any] | None) -> Iterator[Mapping[str, An
                     yield {"unit": unit, "category": category, "cause": cause, "cycles": cycles}
 
 
-def _cell(value: object) -> object:
+def csv_cell(value: object) -> object:
     """Returns the value, a list as one text; text that a spreadsheet would compute begins with an apostrophe."""
     if isinstance(value, list):
         value = "; ".join(map(str, value))

@@ -68,6 +68,26 @@ def page_of_jobs(
     return _page_from_store(_Found(jobs, selection, names, None), jobs.ids(), order, after, limit)
 
 
+def rows_of_jobs(jobs: Jobs, index: JobIndex, selection: JobSelection, names: JobNames = _no_names) -> list[JobRow]:
+    """Returns the rows of a selection's jobs, newest first, as the index has them: a job may have changed since.
+
+    Raises:
+        IndexIncompleteError: the index cannot be used, and there are too many jobs to look at all of them.
+    """
+    try:
+        if index.is_complete():
+            rows = index.rows(selection.owner)
+            called = names(rows) if selection.words else {}
+            found = [row for row in rows if selection.has_row(row, called)]
+            return sorted(found, key=lambda row: row.id, reverse=True)
+    except redis.RedisError as error:
+        _log.warning("jobs are listed from the store: %s", error)
+    ids = jobs.ids()
+    if len(ids) > _MOST_READ:
+        raise IndexIncompleteError
+    return [JobRow.of(job) for job in _Found(jobs, selection, names, None).among(ids)[0]]
+
+
 def _page_of_rows(
     jobs: Jobs,
     index: JobIndex,

@@ -54,11 +54,15 @@ def get_comparison(
 
 @dataclass(frozen=True)
 class ComparedJob:
-    """A job that is compared, the files that it left, and what of them is read for that."""
+    """A job that is compared, the files that it left, and what of them is read for that.
+
+    ``link`` is the token by which it is the reader's; None where it needs none.
+    """
 
     job: Job
     artifacts: Artifacts
     run: Run
+    link: str | None = None
 
 
 def open_compared(context: Context, owner: str, field: str, job_id: str, links: tuple[str, ...]) -> ComparedJob:
@@ -68,8 +72,9 @@ def open_compared(context: Context, owner: str, field: str, job_id: str, links: 
         ProblemError: the caller has no such job, nor a link to it; or it has not succeeded.
     """
     job_id = resolve_job_id(job_id, context.jobs, owner, field)
-    opened = any(context.access.shares.resolve(link, ShareTarget("jobs", job_id)) for link in links)
-    records = context.jobs.records.seen_by(owner, job_id if opened else None)
+    target = ShareTarget("jobs", job_id)
+    link = next((link for link in links if context.access.shares.resolve(link, target)), None)
+    records = context.jobs.records.seen_by(owner, None if link is None else job_id)
     try:
         job = records.get(job_id)
     except KeyError:
@@ -80,7 +85,7 @@ def open_compared(context: Context, owner: str, field: str, job_id: str, links: 
     if job.state != "succeeded":
         raise ProblemError("conflict", f"the job {job_id} {_ENDS[job.state]}: there is nothing to compare", field=field)
     artifacts = context.jobs.artifacts(job)
-    return ComparedJob(job, artifacts, Run(_report(artifacts, field), _document(artifacts, field)))
+    return ComparedJob(job, artifacts, Run(_report(artifacts, field), _document(artifacts, field)), link)
 
 
 _ENDS = {"failed": "has failed", "canceled": "was canceled"}

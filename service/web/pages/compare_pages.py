@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -34,7 +35,10 @@ _STAGES = ("schedule", "flatten", "inject", "sync", "allocate")
 
 @dataclass(frozen=True)
 class ComparedPair:
-    """What the address asks for; ``layer`` is the name of a part of the model, as the comparison has it."""
+    """What the address asks for; ``layer`` is the name of a part of the model, as the comparison has it.
+
+    ``view`` is that of the TIR, ``documents`` that of the accelerators' documents.
+    """
 
     a: Annotated[str | None, Query(pattern=f"{JOB_ID}|^$")] = None
     b: Annotated[str | None, Query(pattern=f"{JOB_ID}|^$")] = None
@@ -42,6 +46,8 @@ class ComparedPair:
     layer: Annotated[str | None, Query(max_length=500)] = None
     stage: Literal["schedule", "flatten", "inject", "sync", "allocate"] = "allocate"
     whole: bool = False
+    view: Literal["side", "editor"] = "side"
+    documents: Literal["fields", "editor"] = "fields"
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,14 @@ def show_comparison(
         # the pictures ask for their data themselves, with no link to a job of somebody else
         windows=_windows(context, pair, layer) if layer and all(one.job.owner == owner for one in pair) else None,
         texts=None if layer is None else _texts(context, pair, layer, asked),
+        address=lambda which, part, **query: _address(pair[which], part, query),
     )
+
+
+def _address(one: ComparedJob, part: str, query: Mapping[str, str]) -> str:
+    """Returns the address of a part of a job for whoever compares it, also by a link."""
+    given = {**query, **({} if one.link is None else {"share": one.link})}
+    return f"/v1/jobs/{one.job.id}/{part}" + (f"?{urlencode(given)}" if given else "")
 
 
 def _title(job: Job, names: Mapping[str, str | None], run: ComparedRun) -> str:
@@ -201,6 +214,8 @@ def _texts(
             return None
         found.append(text)
     (before, old), (after, new) = found
+    if asked.view == "editor":  # an island fetches both texts, however long they are
+        return {"functions": (before, after), "rows": [], "equal": False}
 
     def plain(_number: int, _line: str) -> Marks:
         return Marks()

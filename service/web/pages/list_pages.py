@@ -66,6 +66,11 @@ class _Asked:
         """The fields of the form that say something, but for the sort."""
         return {name: value for name, value in asdict(self).items() if value and name != "sort"}
 
+    @property
+    def chart(self) -> dict[str, str]:
+        """The same for the page of many runs, which are of no other state than succeeded."""
+        return {name: value for name, value in self.filter.items() if name != "state"}
+
 
 @router.get("/jobs")
 @access("key")

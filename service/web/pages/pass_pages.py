@@ -34,7 +34,7 @@ class Selection:
     function: Annotated[str | None, Query(max_length=500)] = None
     layer: Annotated[str | None, Query(max_length=500)] = None
     step: Annotated[str | None, Query(alias="pass", max_length=500)] = None
-    view: Literal["inline", "side"] = "inline"
+    view: Literal["inline", "side", "editor"] = "inline"
     site: Annotated[int | None, Query(ge=0, le=1 << 31)] = None
     nest: Annotated[int | None, Query(ge=0, le=1 << 31)] = None
     line: Annotated[int | None, Query(ge=1, le=1 << 31)] = None
@@ -210,11 +210,14 @@ def _shown(
     """Rows of the comparison; or of the text alone, where there is none before it, or it is too long."""
     before = index.before(one.name, here.name) if here is not None else None
     if one.file is None:
-        return {"rows": [], "before": before, "compared": False, "changed": False}
+        return {"rows": [], "before": before, "compared": False, "changed": False, "two": False}
     text = read_dump(artifacts, one.file)
     whole_text = here is None or here.name not in one.functions
     if not whole_text and here is not None:
         text = functions_of(text)[here.name]
+    two = before is not None and before.file is not None and not whole_text
+    if two and chosen.view == "editor":  # an island fetches both texts, however long they are
+        return {"rows": [], "before": before, "compared": False, "changed": True, "whole": False, "two": True}
     after = make_lines(text, told.marks(one.stage, chosen, "after"))
     pairs: list[Pair] | None = None
     if before is not None and before.file is not None and here is not None and not whole_text:
@@ -222,7 +225,14 @@ def _shown(
         pairs = compare(old, text, make_lines(old, told.marks(before.stage, chosen, "before")), after)
     if pairs is None:
         rows: list[Pair | Gap] = [Pair("same", line, line) for line in after]
-        return {"rows": list(inline(rows)), "before": before, "compared": False, "changed": True, "whole": whole_text}
+        return {
+            "rows": list(inline(rows)),
+            "before": before,
+            "compared": False,
+            "changed": True,
+            "whole": whole_text,
+            "two": two,
+        }
     changed = any(pair.kind == "changed" for pair in pairs)
     kept = folded(pairs) if changed and not chosen.whole else list(pairs)
     rows = list(kept)
@@ -232,6 +242,7 @@ def _shown(
         "compared": True,
         "changed": changed,
         "whole": False,
+        "two": True,
     }
 
 

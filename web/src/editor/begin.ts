@@ -6,7 +6,23 @@
 import { request } from "../api";
 import { element } from "../dom";
 
+const SHORT = 24; // characters of a name; that of an upload is a digest
 const MOST_BYTES = 256 * 1024;
+/** The event by which a field is told that somebody begins with another document. */
+export const BEGUN = "begun";
+
+/** A document that somebody begins with, and what it is called. */
+export interface Beginning {
+  name: string;
+  text: string;
+}
+
+const begun = new WeakMap<HTMLTextAreaElement, Beginning>();
+
+/** Returns what somebody began with in a field; null where it was typed, or was there when the page came. */
+export function beginningOf(field: HTMLTextAreaElement): Beginning | null {
+  return begun.get(field) ?? null;
+}
 
 /** Lets every `<button data-begin="FIELD" data-from="SELECT">` bring the chosen accelerator's document into the field. */
 export function enableBeginning(): void {
@@ -67,7 +83,7 @@ function fieldOf(id: string | undefined): HTMLTextAreaElement | null {
 
 async function bring(accelerator: string, field: HTMLTextAreaElement): Promise<void> {
   const answer = await request(`/v1/accelerators/${encodeURIComponent(accelerator)}`, { format: "yaml" });
-  fill(field, await answer.text());
+  begin(field, { name: accelerator.slice(0, SHORT), text: await answer.text() });
   (field.closest("details") ?? field.parentElement)?.scrollIntoView();
 }
 
@@ -75,9 +91,15 @@ async function bring(accelerator: string, field: HTMLTextAreaElement): Promise<v
 async function readFile(input: HTMLInputElement, field: HTMLTextAreaElement): Promise<void> {
   const [file] = input.files ?? [];
   if (file !== undefined && file.size <= MOST_BYTES) {
-    fill(field, await file.text());
+    begin(field, { name: file.name, text: await file.text() });
     input.value = "";
   }
+}
+
+function begin(field: HTMLTextAreaElement, beginning: Beginning): void {
+  begun.set(field, beginning);
+  fill(field, beginning.text);
+  field.dispatchEvent(new Event(BEGUN));
 }
 
 /** Writes a text into the field as if it had been typed, and shows the field, or folds it. */

@@ -21,6 +21,7 @@ import { button, element } from "../dom";
 import { Latest } from "../latest";
 import { completions, hoverText } from "./assistance";
 import { check, diagnostics, rangeOf, type Verdict } from "./checking";
+import { ChangesBar } from "./changes_bar";
 import { DocumentSchema } from "./schema";
 import { appearance } from "./theme";
 
@@ -59,6 +60,7 @@ export function mountEditor(island: HTMLElement): void {
 
 class DocumentEditor {
   private readonly view: EditorView;
+  private readonly bar: ChangesBar;
   private readonly assistance = new Compartment();
   private readonly status = element("p", { role: "status", class: "editor-status small" });
   private readonly errors = element("ul", { class: "editor-errors plain small" });
@@ -77,10 +79,12 @@ class DocumentEditor {
   ) {
     const host = element("div", { class: "editor-host" });
     const hint = element("p", { class: "hint" }, "Control and space completes. Escape, then Tab, leaves the editor.");
-    island.replaceChildren(host, this.status, this.errors, hint);
+    this.bar = new ChangesBar(field);
+    island.replaceChildren(this.bar.element, host, this.status, this.errors, hint);
     const root = host.attachShadow({ mode: "open" });
     const state = EditorState.create({ doc: field.value, extensions: this.extensions() });
     this.view = new EditorView({ state, root, parent: root });
+    this.bar.attach(this.view);
     this.takePlace();
     void this.assist();
     this.changed();
@@ -106,6 +110,7 @@ class DocumentEditor {
       indentUnit.of("  "),
       EditorState.tabSize.of(2),
       this.assistance.of([]),
+      this.bar.extension(),
       appearance,
       tooltips({ position: "fixed" }),
       keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...foldKeymap, ...defaultKeymap, indentWithTab]),

@@ -1,0 +1,2 @@
+const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["changes-DED2b4nU.js","api-VuMqLKPH.js","tables-C-fbQPUK.js","dom-BVvbDzvA.js","picture-CXlI5vxz.js"])))=>i.map(i=>d[i]);
+import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`changes`,async()=>(await t(async()=>{let{mountChanges:e}=await import(`./changes-DED2b4nU.js`);return{mountChanges:e}},__vite__mapDeps([0,1,2,3,4]))).mountChanges);

@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["changes-HPDkAQQt.js","api-CS8crhCz.js","tables-IonLC59r.js","dom-BVvbDzvA.js","picture-5Tv35zU7.js"])))=>i.map(i=>d[i]);
-import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`changes`,async()=>(await t(async()=>{let{mountChanges:e}=await import(`./changes-HPDkAQQt.js`);return{mountChanges:e}},__vite__mapDeps([0,1,2,3,4]))).mountChanges);

@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["graph-BODLqNPi.js","api-CS8crhCz.js","dom-BVvbDzvA.js","picture-5Tv35zU7.js","format-ylAlovak.js"])))=>i.map(i=>d[i]);
-import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`graph`,async()=>(await t(async()=>{let{mountGraph:e}=await import(`./graph-BODLqNPi.js`);return{mountGraph:e}},__vite__mapDeps([0,1,2,3,4]))).mountGraph);

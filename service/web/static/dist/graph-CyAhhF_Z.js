@@ -1,0 +1,2 @@
+const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["graph-B1gzYgmS.js","api-VuMqLKPH.js","dom-BVvbDzvA.js","picture-CXlI5vxz.js","format-ylAlovak.js"])))=>i.map(i=>d[i]);
+import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`graph`,async()=>(await t(async()=>{let{mountGraph:e}=await import(`./graph-B1gzYgmS.js`);return{mountGraph:e}},__vite__mapDeps([0,1,2,3,4]))).mountGraph);

@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["memory-BbEGNYEC.js","api-CS8crhCz.js","picture-5Tv35zU7.js","dom-BVvbDzvA.js"])))=>i.map(i=>d[i]);
-import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`memory`,async()=>(await t(async()=>{let{mountMemory:e}=await import(`./memory-BbEGNYEC.js`);return{mountMemory:e}},__vite__mapDeps([0,1,2,3]))).mountMemory);

@@ -1,0 +1,2 @@
+const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["memory-Cp9yYCYc.js","api-VuMqLKPH.js","picture-CXlI5vxz.js","dom-BVvbDzvA.js"])))=>i.map(i=>d[i]);
+import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`memory`,async()=>(await t(async()=>{let{mountMemory:e}=await import(`./memory-Cp9yYCYc.js`);return{mountMemory:e}},__vite__mapDeps([0,1,2,3]))).mountMemory);

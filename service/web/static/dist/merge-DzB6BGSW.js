@@ -1,0 +1,2 @@
+const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["merge-ietAePy9.js","theme-DtOONwMz.js","reveal-DRumLIrd.js","api-VuMqLKPH.js","dom-BVvbDzvA.js","format-ylAlovak.js"])))=>i.map(i=>d[i]);
+import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`merge`,async()=>(await t(async()=>{let{mountMerge:e}=await import(`./merge-ietAePy9.js`);return{mountMerge:e}},__vite__mapDeps([0,1,2,3,4,5]))).mountMerge);

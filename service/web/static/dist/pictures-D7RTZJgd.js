@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["picture-5Tv35zU7.js","dom-BVvbDzvA.js"])))=>i.map(i=>d[i]);
-import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`pictures`,async()=>(await t(async()=>{let{mountPictures:e}=await import(`./picture-5Tv35zU7.js`).then(e=>e.a);return{mountPictures:e}},__vite__mapDeps([0,1]))).mountPictures);

@@ -1,0 +1,2 @@
+const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["roofline-khpIk29f.js","api-VuMqLKPH.js","scatter-CtpluRKL.js","picture-CXlI5vxz.js","dom-BVvbDzvA.js","format-ylAlovak.js"])))=>i.map(i=>d[i]);
+/* empty css               */import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`roofline`,async()=>(await t(async()=>{let{mountRoofline:e}=await import(`./roofline-khpIk29f.js`);return{mountRoofline:e}},__vite__mapDeps([0,1,2,3,4,5]))).mountRoofline);

@@ -1,0 +1,1 @@
+import{t as e}from"./tables-C-fbQPUK.js";e(document);

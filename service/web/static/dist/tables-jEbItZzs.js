@@ -1,1 +1,0 @@
-import{t as e}from"./tables-IonLC59r.js";e(document);

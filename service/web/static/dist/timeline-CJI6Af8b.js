@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["timeline-BNx2a70b.js","api-CS8crhCz.js","format-ylAlovak.js","dom-BVvbDzvA.js","picture-5Tv35zU7.js"])))=>i.map(i=>d[i]);
-import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`timeline`,async()=>(await t(async()=>{let{mountTimeline:e}=await import(`./timeline-BNx2a70b.js`);return{mountTimeline:e}},__vite__mapDeps([0,1,2,3,4]))).mountTimeline);

@@ -1,0 +1,4 @@
+import "../charts/charts.css";
+import { island } from "../islands";
+
+island("chart", async () => (await import("../runs/runs")).mountRuns);

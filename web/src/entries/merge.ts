@@ -1,0 +1,4 @@
+import "../merge/merge.css";
+import { island } from "../islands";
+
+island("merge", async () => (await import("../merge/merge")).mountMerge);
