@@ -90,9 +90,11 @@ def measure(chromium: Any, base: str, job: str) -> None:
     for path in [
         "/",
         "/jobs",
+        "/jobs/chart",
         "/accelerators/vta",
         *(f"/jobs/{job}{page}" for page in pages),
         f"/compare?a={job}&b={job}",
+        f"/jobs/{job}/passes?view=editor",
     ]:
         found = middle(chromium, base + path)
         within &= found.paint < _PAINT and found.kilobytes < _BYTES
