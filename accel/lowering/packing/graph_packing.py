@@ -156,9 +156,11 @@ class _Packer:
         """The PrimFunc of a region; equal regions share one."""
         if region not in self.regions:
             function = kind_of(region).expression(region, self.gemm)
-            name = f"{op}_{len(self.regions)}"
-            function = function.with_attr("global_symbol", name).with_attr(REGION, dump_region(region))
-            self.regions[region] = self.builder.add_func(function, name)
+            function = function.with_attr(REGION, dump_region(region))
+            variable = self.builder.add_func(function, f"{op}_{len(self.regions)}")
+            # a composite of the host's may have the name
+            self.builder.update_func(variable, function.with_attr("global_symbol", str(variable.name_hint)))
+            self.regions[region] = variable
         return self.regions[region]
 
     def _launch(self, var: relax.Var, made: PackedRegion) -> PackedValue:

@@ -1,6 +1,8 @@
 """What is between two regions: packed tensors, and no transposes by the host."""
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -9,9 +11,12 @@ from tvm import ir, relax
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.frontend.quantize.scale_grid import GRIDS, Grid
 from accel.lowering.ir.function_attributes import REGION
+from examples.graph import Graph
 from examples.networks import build
 from tests.helpers.marking import others_all, rest_slow
 from tests.helpers.models import branches
@@ -107,3 +112,14 @@ def test_the_mean_of_an_image_feeds_a_dense_layer_as_it_lies() -> None:
 )
 def test_bodies_of_networks_stay_packed(name: str) -> None:
     assert transposes_between(allocated(build(name))) == 0
+
+
+def test_a_node_may_be_called_as_a_function_of_ours_is() -> None:
+    graph = Graph("names")
+    graph.node("Softmax", "conv2d_0", [graph.input("x", (1, 4, 5, 5))], axis=1)
+    weights = np.random.default_rng(0).normal(size=(4, 4, 1, 1)).astype(np.float32)
+    graph.output(graph.node("Conv", "conv2d_1", ["conv2d_0", graph.constant("weights", weights)]), (1, 4, 5, 5))
+    with tempfile.TemporaryDirectory() as directory:
+        model = graph.model().SerializeToString()
+        options = Options(trace=False, schedule="quick")  # else what was timed is not compiled again
+        assert run_model(model, load_accelerator("vta"), options, Path(directory)).verified
