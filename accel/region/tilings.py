@@ -1,7 +1,7 @@
 """Tilings: how a region is cut, all candidates as numpy arrays, and the contract of the function that prices them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -114,6 +114,23 @@ def tiling_candidates(conv: Convolution, order: Order, contexts: int, result_con
     ]
     grids = np.meshgrid(*(np.array(axis, dtype=np.int64) for axis in axes), indexing="ij")
     return candidates_of_tiles(conv, [grid.ravel() for grid in grids], order, contexts, result_contexts)
+
+
+def candidates_by_order(
+    conv: Convolution, orders: Sequence[Order], contexts: int, result_contexts: int
+) -> dict[Order, Candidates]:
+    """All tilings worth a price in each order; where an operand stays they have the same tiles, whichever it is."""
+    found: dict[Order, Candidates] = {}
+    for order in orders:
+        other = found.get("weights") if order == "data" else None
+        if other is None:
+            found[order] = tiling_candidates(conv, order, contexts, result_contexts)
+        else:
+            stacks, steps = conv.out_blocks // other.out_blocks, other.tiles * other.reductions
+            found[order] = replace(
+                other, data_loads=other.tiles // stacks, weight_loads=_weight_loads(conv, order, stacks, steps)
+            )
+    return found
 
 
 def candidates_of_tiles(

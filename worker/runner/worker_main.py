@@ -65,8 +65,12 @@ def preload(presets: Sequence[str]) -> WarmUp:
     )
     warm_up = WarmUp(presets, simulators)
     warm_up.load()
-    # LLVM, if nothing was loaded; of the names in a zip file, and of the events
-    for name in ("accel.isa.native.kept_code", "encodings.cp437", "encodings.ascii"):
+    # LLVM, if nothing was loaded; what a machine and numpy.unique import when first used; of the names in a zip file,
+    # and of the events
+    for name in (
+        "accel.isa.native.kept_code", "accel.isa.vta.function.vta_machine", "numpy.ma", "encodings.cp437",
+        "encodings.ascii",
+    ):  # fmt: skip
         importlib.import_module(name)
     share_with_children()
     return warm_up

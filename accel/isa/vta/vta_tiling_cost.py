@@ -31,7 +31,8 @@ def tiling_cost(
 ) -> npt.NDArray[np.float64]:
     """Estimated cycles of each candidate (n,)."""
     parameters = parameters_of(accelerator)
-    loops, loads = _loops(c, conv), _loads(c, conv, epilogue, gemm, accelerator)
+    loops = _loops(c, conv)
+    loads = _loads(c, conv, epilogue, gemm, accelerator, loops)
     tile = _tile(c, conv, epilogue, gemm, accelerator)
 
     fetched = _instructions(c, conv, epilogue, loops, loads)
@@ -93,7 +94,9 @@ class _Loads(NamedTuple):
     data_pieces: Int64
 
 
-def _loads(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, accelerator: Accelerator) -> _Loads:
+def _loads(
+    c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, accelerator: Accelerator, loops: _Loops
+) -> _Loads:
     """Each instruction takes the latency again; what lies in a line or in rows of one pitch takes one."""
     begin, none = _PASS + accelerator.dram.read_latency, np.zeros(c.out_rows.shape)
 
@@ -111,7 +114,7 @@ def _loads(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contracti
         results = c.out_blocks * c.out_rows * c.out_columns
         operand = begin * _result_pieces(c, conv) + beats(gemm.data.memory, results)
     bias = epilogue.tensors * (begin + beats(gemm.dst.memory, c.out_blocks))
-    loops, steps = _loops(c, conv), c.tiles * c.reductions
+    steps = c.tiles * c.reductions
     step = np.where(c.data_loads == steps, data, 0) + np.where(c.weight_loads == steps, weights, 0)
     return _Loads(data, weights, product, operand, bias, step + np.where(loops.data_stay, product, 0), pieces)
 

@@ -108,10 +108,17 @@ def _copies(decoded: Decoded, copy: Copy, vta: Vta) -> Iterator[str]:
         yield _many_microops()
 
 
+_SIDE_BITS = np.array([8, 4, 2, 1])
+
+
 def _sides(padded: npt.NDArray[np.bool_]) -> list[tuple[str, ...]]:
     """The combinations of sides, padded (4, n), that are there."""
-    kinds = np.unique(padded[:, padded.any(axis=0)], axis=1).T
-    return [tuple(side for side, there in zip(SIDES, kind, strict=True) if there) for kind in kinds.tolist()]
+    codes = np.bincount(_SIDE_BITS @ padded, minlength=2 ** len(SIDES))
+    return [
+        tuple(side for side, bit in zip(SIDES, _SIDE_BITS.tolist(), strict=True) if code & bit)
+        for code in codes.nonzero()[0].tolist()
+        if code
+    ]
 
 
 PROGRAMS = 59

@@ -1,6 +1,7 @@
 """Tilings of a convolution that fit scratchpads, micro-op memory and instruction fields, the cheapest first."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,35 +11,64 @@ from accel.accelerator.document import Accelerator, TokenSync
 from accel.lowering.analysis.buffer_contexts import bias_contexts, needs_double_buffer
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
-from accel.region.tilings import Candidates, Order, Tiling, TilingCost, ceil_div, loop_orders, tiling_candidates
-from accel.util.arrays import Int64
+from accel.region.tilings import Candidates, Order, Tiling, TilingCost, candidates_by_order, ceil_div, loop_orders
+from accel.util.arrays import Bools, Int64
 
 
-def fits_memory(
-    c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, order: Order
-) -> npt.NDArray[np.bool_]:
+class _TileNeeds(NamedTuple):
+    """What tiles need whatever the order of the loops and the contexts of the results, for each candidate (n,).
+
+    ``fit`` is whether padding and loops fit the fields of instructions, ``microops`` an upper bound for each context of
+    the results, ``data`` and ``weights`` the tiles in the scratchpads but for the operands of sums.
+    """
+
+    fit: Bools
+    microops: Int64
+    data: Int64
+    weights: Int64
+
+
+def _tile_needs(
+    c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction
+) -> _TileNeeds:
+    fit = _padding_fits(c, conv, accelerator, gemm)
+    instruction, microops = gemm.instruction, np.zeros_like(c.tiles)
+    if instruction.microops is not None:
+        microops = _resident_microops(c, epilogue)
+        most = 1 << min(accelerator.bits(instruction, loop.extent) for loop in instruction.loops)
+        for extent in (c.out_rows * c.out_columns, c.in_blocks, c.out_blocks):
+            fit &= extent < most
+    data = c.contexts * _blocks_from_end_to_end(c, conv) * c.data_rows * c.data_columns
+    weights = c.contexts * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
+    return _TileNeeds(fit, microops, data, np.ones_like(weights) if conv.uniform else weights)
+
+
+def _fits_memory(
+    c: Candidates,
+    needs: _TileNeeds,
+    conv: Convolution,
+    epilogue: Epilogue,
+    accelerator: Accelerator,
+    gemm: Contraction,
+    order: Order,
+) -> Bools:
     """Which of the candidates (n,) fit."""
     bias = c.out_blocks * bias_contexts(c, conv, epilogue, accelerator, gemm, order)
-    weights = c.contexts * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
     results = c.result_contexts * c.out_blocks * c.out_rows * c.out_columns
     more = _operands_of_sums(c, epilogue, results)
     sizes = (
-        (gemm.data, c.contexts * _blocks_from_end_to_end(c, conv) * c.data_rows * c.data_columns + more[0]),
-        (gemm.weights, (np.ones_like(weights) if conv.uniform else weights) + more[1]),
+        (gemm.data, needs.data + more[0]),
+        (gemm.weights, needs.weights + more[1]),
         (gemm.dst, results + bias),
     )
     used: dict[str, Int64] = {}
     for tile, count in sizes:
         used[tile.memory.name] = used.get(tile.memory.name, np.int64(0)) + count * tile.elements
-    fit = np.ones(c.out_rows.shape, np.bool_)
+    fit = needs.fit.copy()
     for name, elements in used.items():
         fit &= elements <= accelerator.memory(name).depth
-    fit &= _padding_fits(c, conv, accelerator, gemm)
-    instruction = gemm.instruction
-    if instruction.microops is not None:
-        fit &= _resident_microops(c, epilogue) <= accelerator.memory(instruction.microops.memory).depth
-        for extent in (c.out_rows * c.out_columns, c.in_blocks, c.out_blocks):
-            fit &= extent < 1 << min(accelerator.bits(instruction, loop.extent) for loop in instruction.loops)
+    if gemm.instruction.microops is not None:
+        fit &= c.result_contexts * needs.microops <= accelerator.memory(gemm.instruction.microops.memory).depth
     if epilogue.adds_operand:
         fit &= _operand_fits(c, conv, accelerator)
     if c.result_contexts == 1 and needs_double_buffer(epilogue, accelerator, gemm):
@@ -77,12 +107,12 @@ def _operand_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) ->
 
 
 def _resident_microops(c: Candidates, epilogue: Epilogue) -> Int64:
-    """An upper bound: the two longest loops run in hardware, the rest are micro-ops, one set a context."""
+    """An upper bound for each context of the results: the two longest loops run in hardware, the rest are micro-ops."""
     extents = np.stack([c.out_blocks, c.out_rows, c.out_columns, c.in_blocks, c.kernel_rows, c.kernel_columns])
     table = np.prod(np.sort(extents, axis=0)[:-2], axis=0)
     # passes walk the accumulators: at worst one micro-op a block, one set a context; sums walk weights too
     walks = 2 + max(epilogue.tensors, 1) + epilogue.sums * c.contexts
-    return np.asarray(table * c.contexts**2 * c.result_contexts + walks * c.result_contexts * c.out_blocks)
+    return np.asarray(table * c.contexts**2 + walks * c.out_blocks)
 
 
 def _padding_fits(
@@ -126,11 +156,17 @@ def plan_convolution(
     for operand_contexts in (2, 1):
         found = []
         orders: tuple[Order, ...] = loop_orders(conv) if operand_contexts == 2 else ("stream",)
-        candidates = {order: tiling_candidates(conv, order, operand_contexts, 1) for order in orders}
+        candidates = candidates_by_order(conv, orders, operand_contexts, 1)
+        needs = {
+            order: _tile_needs(candidates[order], conv, epilogue, accelerator, gemm)
+            for order in orders
+            if order != "data"  # whose tiles are those of weights that stay
+        }
         for result_contexts in result_choices:
             for order in orders:
                 c = replace(candidates[order], result_contexts=result_contexts)
-                fitting = fits_memory(c, conv, epilogue, accelerator, gemm, order)
+                needed_of = needs["weights" if order == "data" else order]
+                fitting = _fits_memory(c, needed_of, conv, epilogue, accelerator, gemm, order)
                 if fitting.any():
                     price = np.where(fitting, cost(c, conv, epilogue, gemm, accelerator), np.inf)
                     found += _cheapest(price, c, conv, order, count)
