@@ -58,13 +58,13 @@ class InputMoments:
 
     def add(self, data: Array) -> None:
         """Count some windows of a sample's data."""
-        windows = self.windows(data)  # [groups, windows, inputs]
-        blocks = split(np.ascontiguousarray(windows.swapaxes(1, 2)), self._width)
+        inputs = self.inputs(data)
+        blocks = split(np.ascontiguousarray(inputs), self._width)
         for at in range(0, blocks.shape[2], BLOCK):
             some = blocks[:, :, at : at + BLOCK]
             self._sums += some @ some.swapaxes(1, 2)
         self._totals += blocks.sum(2)
-        self._count += windows.shape[1]
+        self._count += inputs.shape[2]
 
     def feedback(self) -> Feedback:
         """Returns what they tell of the rounding of the layer's weights.
@@ -87,12 +87,12 @@ class InputMoments:
         factor /= roots[:, None, :]
         return Feedback(factor, squares, float((roots**2).sum() / diagonal.sum()))
 
-    def windows(self, data: Array) -> Array:
-        """Returns some windows of the data, all if they are few; [groups, windows, inputs]."""
+    def inputs(self, data: Array) -> Array:
+        """Returns what some windows of the data are, all if they are few; [groups, inputs, windows]."""
         layer = self._layer
         if layer.node.op_type != "Conv":
             rows = data.reshape(-1, data.shape[-1])
-            return rows[self._some(len(rows))][None]
+            return rows[self._some(len(rows))].T[None]
         channels, plane, kernel = data.shape[1], data.shape[2:], layer.weight.shape[2:]
         strides, dilations, pads = (
             attribute_of(layer.node, name, None) or usual
@@ -115,10 +115,13 @@ class InputMoments:
         ]
         inside = np.logical_and.reduce([(at >= 0) & (at < extent) for at, extent in zip(places, plane, strict=True)])
         flat = np.ravel_multi_index(tuple(places), plane, mode="clip")
-        found = data.reshape(len(data), channels, -1)[image[:, None], :, flat]  # [windows, taps, channels]
-        found = np.where(inside[..., None], found, 0)
-        grouped = found.reshape(*found.shape[:2], layer.groups, -1)
-        return grouped.transpose(2, 0, 3, 1).reshape(layer.groups, len(found), -1)
+        places_of_images = (image[:, None] * math.prod(plane) + flat).T  # [taps, windows]
+        # from channels that lie together: one after the other is read, and written as it is wanted
+        by_channel = data.swapaxes(0, 1).reshape(channels, -1)
+        found = np.take(by_channel, places_of_images, axis=1, mode="clip")  # [channels, taps, windows]
+        if not inside.all():
+            found[:, ~inside.T] = 0
+        return found.reshape(layer.groups, -1, found.shape[2])
 
     def _some(self, count: int) -> Array:
         """Different numbers below ``count``, as many as there may be."""

@@ -1,7 +1,7 @@
 """The values of a tensor, counted in bins, and what int8 makes of them at any scale and zero point."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -49,16 +49,20 @@ class Histogram:
             value, low, high = np.clip(value, -most, most), max(low, -most), min(high, most)
         self._extend(math.floor(low / self._width), math.floor(high / self._width))
         flat = value.reshape(-1)
+        buffers, bins = np.empty((2, min(_BLOCK, flat.size))), np.empty(min(_BLOCK, flat.size), np.intp)
         for at in range(0, flat.size, _BLOCK):
-            within = np.divide(flat[at : at + _BLOCK], self._width, dtype=np.float64)
-            whole = np.floor(within)
+            block = flat[at : at + _BLOCK]
+            within, whole = buffers[:, : block.size]
+            np.divide(block, self._width, out=within, dtype=np.float64)
+            np.floor(within, out=whole)
             within -= whole
             whole -= self._first
-            bins = whole.astype(np.intp)
-            self._counts += np.bincount(bins, minlength=self._counts.size)
-            self._moments[0] += np.bincount(bins, within, self._counts.size)
+            of_block = bins[: block.size]
+            np.copyto(of_block, whole, casting="unsafe")
+            self._counts += np.bincount(of_block, minlength=self._counts.size)
+            self._moments[0] += np.bincount(of_block, within, self._counts.size)
             within *= within
-            self._moments[1] += np.bincount(bins, within, self._counts.size)
+            self._moments[1] += np.bincount(of_block, within, self._counts.size)
         return True
 
     def loss(self, method: CalibrationMethod = "mse", *, shifts: bool = False) -> Loss:
@@ -70,7 +74,9 @@ class Histogram:
             shifts: whether a zero point may move the range of int8, where that is worth it.
         """
         used = self._counts.nonzero()[0]
-        values = _Values(self._counts[used], self._moments[:, used], (used + self._first).astype(np.float64))
+        values = _Values(
+            self._counts[used].astype(np.float64), self._moments[:, used], (used + self._first).astype(np.float64)
+        )
         energy = values.squared(values.begins) * self._width**2
         low, high = self._kept(method)
         centred = self._errors(values, max(-low, high) / INT8_MAX, None, method)
@@ -95,7 +101,7 @@ class Histogram:
         for index in candidates:
             step = self._grid.scale(index) / self._width
             points = {0} if kept is None else _zero_points(kept[0] / self._width, kept[1] / self._width, step)
-            found = {point: values.error(step, point) for point in sorted(points, key=abs)}
+            found = values.errors(step, sorted(points, key=abs))
             zero_points[index] = min(found, key=found.__getitem__)
             errors[index] = found[zero_points[index]] * self._width**2
         return errors, zero_points
@@ -136,31 +142,54 @@ class Histogram:
         """Have bins from ``first`` to ``last`` at least."""
         before, after = max(self._first - first, 0), max(last - self._first - self._counts.size + 1, 0)
         if before or after:
-            self._counts = np.pad(self._counts, (before, after))
-            self._moments = np.pad(self._moments, ((0, 0), (before, after)))
+            counts, moments, size = self._counts, self._moments, self._counts.size
+            self._counts = np.zeros(before + size + after, np.int64)
+            self._moments = np.zeros((2, before + size + after))
+            self._counts[before : before + size], self._moments[:, before : before + size] = counts, moments
             self._first -= before
 
 
-@dataclass(frozen=True)
 class _Values:
-    """Occupied bins: the numbers of values, the sums of their distances and squared ones, and where they begin."""
+    """Occupied bins, ascending: the values in each, the sums of their distances and squared ones, and where it begins.
 
-    counts: Array
-    moments: Array
-    begins: Array
+    Args:
+        counts: (n,).
+        moments: (2, n).
+        begins: (n,).
+    """
 
-    def squared(self, distances: Array, weights: Array | float = 1.0) -> float:
-        """Returns the squared distance of the values from points that lie so far below the beginnings of their bins."""
-        sums, squares = self.moments
-        each = (self.counts * distances + 2 * sums) * distances + squares
-        return float((each * weights).sum())  # np.dot would start threads
+    def __init__(self, counts: Array, moments: Array, begins: Array) -> None:
+        self._counts, (sums, self._squares), self.begins = counts, moments, begins
+        self._twice_sums = 2 * sums
+        self._middles = begins + 0.5
+        self._buffers = np.empty((3, counts.size))  # what is computed at each scale; new arrays take longer
 
-    def error(self, step: float, zero_point: int) -> float:
-        """Returns the squared error of int8, all in widths of a bin; what is clipped counts more."""
-        steps = np.rint((self.begins + 0.5) / step)
-        low, high = -INT8_MAX - 1 - zero_point, INT8_MAX - zero_point
-        weights = np.where((steps < low) | (steps > high), _CLIPPED, 1.0)
-        return self.squared(self.begins - step * np.clip(steps, low, high, out=steps), weights)
+    def squared(self, distances: Array, clipped: tuple[slice, ...] = ()) -> float:
+        """Returns the squared distance of the values from points that lie so far below the beginnings of their bins.
+
+        ``clipped`` are ranges of bins that count more.
+        """
+        each = np.multiply(self._counts, distances, out=self._buffers[2])
+        each += self._twice_sums
+        each *= distances
+        each += self._squares
+        for few in clipped:
+            each[few] *= _CLIPPED
+        return float(each.sum())  # np.dot would start threads
+
+    def errors(self, step: float, zero_points: Sequence[int]) -> dict[int, float]:
+        """Returns the squared error of int8 by zero point, in widths of a bin; what is clipped counts more."""
+        steps, held, _ = self._buffers
+        np.rint(np.divide(self._middles, step, out=steps), out=steps)
+        found = {}
+        for zero_point in zero_points:
+            low, high = -INT8_MAX - 1 - zero_point, INT8_MAX - zero_point
+            below, above = int(np.searchsorted(steps, low, "left")), int(np.searchsorted(steps, high, "right"))
+            np.multiply(steps[below:above], step, out=held[below:above])
+            held[:below], held[above:] = low * step, high * step
+            np.subtract(self.begins, held, out=held)
+            found[zero_point] = self.squared(held, (slice(below), slice(above, None)))
+        return found
 
 
 def _zero_points(low: float, high: float, step: float) -> set[int]:

@@ -91,8 +91,8 @@ def test_windows_are_what_a_convolution_reads(groups: int, attributes: dict[str,
     model, layer = layer_of("Conv", weight, (1, 4, 7, 7), out, group=groups, **attributes)
     data = random.standard_normal((1, 4, 7, 7)).astype(np.float32)
     (expected,) = run_onnx(model, {"x": data})
-    windows = InputMoments(layer, 1).windows(data)
-    sums = np.einsum("gwi,goi->gow", windows, layer.group_rows).reshape(expected.shape)
+    inputs = InputMoments(layer, 1).inputs(data)
+    sums = np.einsum("giw,goi->gow", inputs, layer.group_rows).reshape(expected.shape)
     np.testing.assert_allclose(sums, expected, rtol=1e-4, atol=1e-5)
 
 
