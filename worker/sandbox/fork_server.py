@@ -13,7 +13,6 @@ One thread, and nothing of a task is read here: what a child makes of it harms t
 """
 
 import contextlib
-import gc
 import importlib
 import logging
 import os
@@ -25,6 +24,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
+from worker.process.children import share_with_children
 from worker.process.parent_death import die_with_parent
 from worker.sandbox.confinement import prepare_confinement
 from worker.telemetry import logs
@@ -160,8 +160,7 @@ def main(module: str, level: str, form: logs.Form) -> None:
     os.close(null)
     tasks: Tasks = importlib.import_module(module).TASKS
     prepare_confinement()
-    gc.collect()
-    gc.freeze()  # children then write to fewer of the pages that they share with this process
+    share_with_children()
     _Server(control, tasks).run()
 
 

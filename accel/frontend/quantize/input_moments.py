@@ -121,7 +121,7 @@ class InputMoments:
         found = np.take(by_channel, places_of_images, axis=1, mode="clip")  # [channels, taps, windows]
         if not inside.all():
             found[:, ~inside.T] = 0
-        return found.reshape(layer.groups, -1, found.shape[2])
+        return np.asarray(found.reshape(layer.groups, -1, found.shape[2]))
 
     def _some(self, count: int) -> Array:
         """Different numbers below ``count``, as many as there may be."""
