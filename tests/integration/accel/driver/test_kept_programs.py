@@ -72,7 +72,7 @@ def artifacts(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["vta", "gemmini", "output-stationary", "vector", "mvin-mvout", "gemmini-lean", "vta-8"]
+    "name", rest_all(["vta", "gemmini", "output-stationary", "vector", "mvin-mvout", "gemmini-lean", "vta-8"], keep=2)
 )
 def test_all_that_a_retimed_job_leaves_is_as_if_nothing_were_kept(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

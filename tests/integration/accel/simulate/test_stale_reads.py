@@ -19,7 +19,7 @@ from accel.report.simulation_report import make_simulation_report
 from accel.simulate.engine import simulate
 from accel.util.arrays import aligned_zeros
 from tests.helpers.documents.vta_presets import PRESETS
-from tests.helpers.marking import rest_slow
+from tests.helpers.marking import rest_all
 from tests.helpers.models.build_models import build
 from tests.helpers.programs.race_checks import STALE_CYCLES, find_stale
 from tests.helpers.programs.random_programs import MICROOPS, random_loops
@@ -168,7 +168,7 @@ def test_a_report_says_that_right_by_luck_is_not_verified() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", rest_slow(list(PRESETS), keep=2))
+@pytest.mark.parametrize("preset", rest_all(list(PRESETS), keep=2))
 def test_the_compiler_makes_neither_on_any_vta(preset: str) -> None:
     accelerator = load_accelerator(preset)
     program = build(quantised_resnet8(accelerator), accelerator)
