@@ -6,9 +6,6 @@ left between two of them. What no weights stand between has one fraction: an add
 what it is of, a tensor and what a relu or a constant factor makes of it.
 """
 
-import itertools
-import math
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,14 +15,11 @@ import onnx
 from accel.frontend.quantize.quantization_targets import Targets, WeightedNode
 from accel.frontend.quantize.scale_constraints import equal_scale_groups, grouped
 from accel.frontend.quantize.scale_grid import Grid, Loss
+from accel.frontend.quantize.sum_octaves import choose_octaves
 from accel.util.arrays import Array
 
 _STARTS = 16
 _SWEEPS = 32
-_ROUNDS = 2
-_SHIFTED = 0.5  # of the errors of a sum's operands and result: what a shift is to be worth
-_MOST_OPTIONS = 200
-_MOST_COMPARED = 2000  # options of a sum times the sums that they bear on: of a tensor that all sums add these are all
 _PRODUCTS = ("Conv", "ConvTranspose", "Div", "Einsum", "Gemm", "MatMul", "Mul", "Pow")
 _SCALED = frozenset({
     *_PRODUCTS, "Abs", "Add", "AveragePool", "Clip", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "Max", "Mean",
@@ -81,10 +75,8 @@ def choose_shift_scales(
         if str(node.output[0]) in targets.ends
     ]
     own = np.zeros((len(groups), grid.density))
-    octaves = []
-    for part in range(grid.density):
-        indices, costs = _octaves(shares, sums, grid, part)
-        octaves.append(indices)
+    octaves = choose_octaves(shares, sums, grid.density)
+    for part, (_, costs) in enumerate(octaves):
         for name, cost in costs.items():
             own[place[name], part] += cost
     edges = [
@@ -102,46 +94,7 @@ def choose_shift_scales(
     for layer in targets.layers:
         part = (parts[_result(targets, layer)] - parts[str(layer.node.input[0])]) % grid.density
         chosen[layer.node.name] = np.array([_best(weights[layer.node.name], grid, part)])
-    return ShiftScales({name: octaves[part][most[name]] for name, part in parts.items()}, chosen)
-
-
-def _octaves(
-    shares: Mapping[str, Mapping[int, float]], sums: Sequence[tuple[str, ...]], grid: Grid, part: int
-) -> tuple[dict[str, int], dict[str, float]]:
-    """The indices of a fraction that are best for each tensor, and what they cost.
-
-    A sum whose operands and result have one scale takes no shift, and rounds nothing: whatever is shifted counts more.
-    """
-    indices = {name: _best(errors, grid, part) for name, errors in shares.items()}
-    weights = [_SHIFTED * sum(shares[name][indices[name]] for name in names) for names in sums]
-    within: dict[str, list[int]] = {}
-    for at, names in enumerate(sums):
-        for name in names:
-            within.setdefault(name, []).append(at)
-
-    def shifted(at: int, found: Mapping[str, int]) -> float:
-        *operands, result = (found[name] for name in sums[at])
-        return weights[at] * ((max(operands) > min(operands)) + (result != min(operands)))
-
-    for _ in range(_ROUNDS if sums else 0):
-        for names in sums:
-            near = sorted({at for name in names for at in within[name]})
-            members = tuple(dict.fromkeys(names))
-            choices = [[index for index in shares[name] if index % grid.density == part] for name in members]
-            options = math.prod(map(len, choices))
-            if options > _MOST_OPTIONS or options * len(near) > _MOST_COMPARED:
-                continue
-            costs: dict[tuple[int, ...], float] = {}
-            for option in itertools.product(*choices):
-                found = ChainMap(dict(zip(members, option, strict=True)), indices)
-                alone = sum(shares[name][index] for name, index in zip(members, option, strict=True))
-                costs[option] = alone + sum(shifted(at, found) for at in near)
-            best = min(costs, key=costs.__getitem__)
-            indices.update(zip(members, best, strict=True))
-    found_costs = {name: shares[name][index] for name, index in indices.items()}
-    for at, names in enumerate(sums):
-        found_costs[names[-1]] += shifted(at, indices)
-    return indices, found_costs
+    return ShiftScales({name: octaves[part][0][most[name]] for name, part in parts.items()}, chosen)
 
 
 def _result(targets: Targets, layer: WeightedNode) -> str:
