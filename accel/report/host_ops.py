@@ -46,8 +46,10 @@ def host_ops(
                 reasons[name] = composed_reason(op, parts[name])
             # a quantised operator is several steps; the one that is named after it says most
             elif name == node.name or len(node.covers) > 1 or name not in reasons:
-                op = op if op == "DynamicQuantizeLinear" else node.op
-                reasons[name] = _reason(node.name, op, title, facts, shared=name in shared)
+                told = op if op == "DynamicQuantizeLinear" else node.op
+                why = _reason(node.name, told, title, facts, shared=name in shared)
+                merged = name not in shared and name != node.name and op not in (told, *_QUANTISED)
+                reasons[name] = f"{op} became part of {told}; {why}" if merged else why
     causes = _causes(imported)
     reasons |= {name: f"the host has a part of it: {'; '.join(found)}" for name, found in causes.items()}
     for variable, function in module.functions.items():

@@ -175,7 +175,7 @@ def host_reason(name: str, op: str, title: str, facts: HostGraphFacts) -> str:
         return _TOLD[op].format(title=title)
     if op in _CONTRACTIONS:
         return _contraction(op, node, facts)
-    if op in _ELEMENTWISE:
+    if op in _ELEMENTWISE or (op == "Div" and facts.floats and _is_by_a_constant(node, facts)):
         return _elementwise(op, node, facts)
     if op in _MOVES or (op in _RESIZING and _is_nearest(node)):
         return (
@@ -226,6 +226,10 @@ def recurrent_reason(op: str, title: str, *, shared: bool) -> str:
         f"{op}: this compiler maps its products of int8 with constant weights; the model leaves their data or weights "
         f"in float32: quantise X and the weights, or give the float model{_ENDING}"
     )
+
+
+def _is_by_a_constant(node: onnx.NodeProto | None, facts: HostGraphFacts) -> bool:
+    return node is not None and node.input[1] in facts.constants
 
 
 def _is_nearest(node: onnx.NodeProto | None) -> bool:
@@ -299,10 +303,15 @@ def _unquantised(op: str, activations: list[str]) -> str:
             "this compiler quantises it behind a convolution, product, sum, mean or pooling that alone it reads; what "
             "it reads is none, or is float32"
         )
+    if op in ("Div", "Mul") and len(activations) == 1:
+        return (
+            "this compiler multiplies a constant into the weights of the layer, with constant ones, before or behind "
+            "it; this one has no such layer: multiply it into weights farther away"
+        )
     if op == "Mul":
         return (
-            "this compiler multiplies a constant into the layer before or behind it, and quantises no other product: "
-            "of two activations give a model that is quantised around it"
+            "of products of two activations this compiler quantises those of an image, or a line, and one factor for "
+            "each of its channels; others it maps in a model that is quantised around them"
         )
     if op in _ADDITIONS and len(activations) > 1:
         return (

@@ -32,7 +32,7 @@ HOST = {
     "mixed": "the host has a part of it: ",
     "normal": "LayerNormalization: {title} has no instruction for square roots or division; the host computes it",
     "gelu": "Gelu: {title} has no instruction for exp or the error function; between an int8 tensor",
-    "square": "Mul: this compiler multiplies a constant into the layer before or behind it, and quantises no other",
+    "square": "Mul: of products of two activations this compiler quantises those of an image, or a line, and one",
     "ratio": "Div: {title} has no instruction for division; the host computes it",
     "best": "ArgMax: this compiler maps it to no accelerator's instructions: it maps no search for places",
 }
@@ -64,6 +64,56 @@ def reasons(make: Callable[[], onnx.ModelProto], preset: str) -> dict[str, str]:
 def test_a_reason_names_what_is_missing(node: str, preset: str) -> None:
     title = load_accelerator(preset).title
     assert reasons(attention, preset)[node].startswith(HOST[node].format(title=title))
+
+
+def scaled_scores(op: str) -> onnx.ModelProto:
+    """Attention's scores, whose factor or divisor has no constant weights to go into."""
+    layers = [
+        ("MatMul", ["x", "w"], "product"),
+        ("MatMul", ["x", "product"], "scores"),
+        (op, ["scores", "factor"], "scaled"),
+        ("Softmax", ["scaled"], "shares"),
+        ("Div", ["shares", "product"], "ratio"),
+    ]
+    weights = np.random.default_rng(0).normal(size=(16, 16)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node(op, reads, [name], name=name) for op, reads, name in layers],
+        "scores",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [16, 16])],
+        [helper.make_tensor_value_info("ratio", TensorProto.FLOAT, [16, 16])],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.float32(8), "factor")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+@pytest.mark.parametrize("op", ["Div", "Mul"])
+def test_a_constant_factor_is_told_from_a_division_and_from_a_product_of_activations(op: str) -> None:
+    plan = plan_model(scaled_scores(op).SerializeToString(), load_accelerator("vta"))
+    told = {node.name: str(node.reason) for node in plan.nodes}
+    assert told["scaled"].startswith(f"{op}: this compiler multiplies a constant into the weights of the layer")
+    assert told["ratio"] == "Div: VTA 16x16 has no instruction for division; the host computes it"
+
+
+def test_a_node_that_became_part_of_another_says_so() -> None:
+    """A product behind a reciprocal is one division: its reason is the division's."""
+    layers = [
+        ("MatMul", ["x", "w"], "product"),
+        ("Div", ["one", "product"], "reciprocal"),
+        ("Mul", ["x", "reciprocal"], "normal"),
+    ]
+    weights = np.random.default_rng(0).normal(size=(16, 16)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node(op, reads, [name], name=name) for op, reads, name in layers],
+        "reciprocal",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [16, 16])],
+        [helper.make_tensor_value_info("normal", TensorProto.FLOAT, [16, 16])],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.float32(1), "one")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    plan = plan_model(model.SerializeToString(), load_accelerator("vta"))
+    told = {node.name: str(node.reason) for node in plan.nodes}
+    division = "Div: VTA 16x16 has no instruction for division; the host computes it"
+    assert (told["reciprocal"], told["normal"]) == (division, f"Mul became part of Div; {division}")
 
 
 def lstm() -> onnx.ModelProto:
