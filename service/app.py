@@ -78,7 +78,7 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 _ROUTES = (
     *(uploads, accelerators, accelerator_derivation),
     *(
-        figures,  # before a job's own address, which has its form
+        figures,
         jobs,
         events,
         labels,

@@ -296,6 +296,7 @@ OPERATORS = {
     "GlobalAveragePool": global_average_pool,
     "MatMul": gemm,
     "MaxPool": moved(max_pool),
+    "QuantizeLinear": lambda arguments, _attributes: quantize(arguments)[0],
     "Relu": relu,
     "Reshape": moved(lambda x, rest, _attributes: x.reshape(rest[0])),
     "Softmax": softmax,

@@ -16,7 +16,7 @@ from service.http.declarations import NOT_MODIFIED_RESPONSE, declare_content, de
 from service.jobs.job_report import csv_cell
 from service.jobs.run_comparison import RunComparison, RunQuery, compare_selected
 
-router = APIRouter(prefix="/v1/jobs", tags=["results"])
+router = APIRouter(prefix="/v1", tags=["results"])
 
 
 @router.get(

@@ -1,4 +1,4 @@
-/** What `GET /v1/jobs/figures` says, and its values as text. */
+/** What `GET /v1/figures` says, and its values as text. */
 
 import { count, percent, size } from "../format";
 

@@ -17,7 +17,7 @@ const POINT = 12;
 export const mountRuns: Mount = async (home) => {
   const query = Object.fromEntries(new URLSearchParams(home.dataset["query"]));
   const groups = JSON.parse(home.dataset["groups"] ?? "{}") as Record<string, [number, number]>;
-  new RunCharts(home, await json<Runs>("/v1/jobs/figures", query), groups);
+  new RunCharts(home, await json<Runs>("/v1/figures", query), groups);
 };
 
 class RunCharts {

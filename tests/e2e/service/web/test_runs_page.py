@@ -39,7 +39,7 @@ def found(service: Service) -> dict[str, Any]:
         asked = {"model": uploaded, "accelerator": accelerator, "label": label, "tags": [TAG], "fresh": True}
         ended = service.wait(service.client.post("/v1/jobs", json=asked).headers["Location"])
         assert ended["state"] == "succeeded", ended
-    answer: dict[str, Any] = service.client.get("/v1/jobs/figures", params={"tag": TAG}).json()
+    answer: dict[str, Any] = service.client.get("/v1/figures", params={"tag": TAG}).json()
     return answer
 
 
@@ -57,7 +57,7 @@ def test_figures_are_those_of_each_report(service: Service, found: dict[str, Any
         assert run["figures"]["on_chip_bytes"] == sum(each.depth * each.element_bytes for each in memories)
         assert run["figures"]["utilisation"] == report["macs"]["accelerator"] / (report["cycles"] * peak)
         assert run["parameters"]["peak_macs_per_cycle"] == peak
-    table = list(csv.DictReader(io.StringIO(service.client.get(f"/v1/jobs/figures.csv?tag={TAG}").text)))
+    table = list(csv.DictReader(io.StringIO(service.client.get(f"/v1/figures.csv?tag={TAG}").text)))
     assert [int(row["cycles [cycles]"]) for row in table] == [run["figures"]["cycles"] for run in found["runs"]]
     assert {row["label"] for row in table} >= {"'=1+1", HOSTILE}  # a spreadsheet computes none of it
 
@@ -68,14 +68,14 @@ def test_jobs_that_are_left_out_are_counted_and_those_of_others_are_not_seen(tmp
         quiet.client.post(f"/v1/jobs/{canceled}/cancel")
         (tmp_path / "out").mkdir()
         quiet.succeed(unreadable, tmp_path / "out")
-        answer = quiet.client.get("/v1/jobs/figures").json()
+        answer = quiet.client.get("/v1/figures").json()
         assert answer["models"] == [{"id": quiet.model, "label": None, "runs": 1}]
         assert answer["runs"] == []
         reasons = {each["reason"]: each["jobs"] for each in answer["left_out"]}
         assert reasons == {"unfinished": 1, "failed": 1, "unreadable": 1}
-        others = quiet.client.get("/v1/jobs/figures?verified=null").json()["left_out"]
+        others = quiet.client.get("/v1/figures?verified=null").json()["left_out"]
         assert {"reason": "result", "jobs": 1} in others
-        assert quiet.client.get("/v1/jobs/figures", headers={"Authorization": "Bearer nobody"}).status_code == 401
+        assert quiet.client.get("/v1/figures", headers={"Authorization": "Bearer nobody"}).status_code == 401
         page = quiet.client.get("/jobs/chart", headers={"Accept": "text/html"}).text
         assert "1 not finished" in page
         assert unfinished not in page

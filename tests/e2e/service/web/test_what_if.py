@@ -240,7 +240,7 @@ def test_a_link_shows_a_colleague_exactly_what_was_selected(
         expect(other.locator(f"#row-{op}")).to_contain_text(f"{busy:,}")
         # from where the cycles went, and from a change, to the lines that say it
         page.goto(home)
-        page.get_by_text("As a table").click()
+        page.get_by_role("region", name="Where every cycle went").get_by_text("As a table").click()
         page.get_by_role("link", name=f"busy: {op}", exact=True).first.click()
         assert query(page) == {"instruction": op}
         page.goto(home)

@@ -74,7 +74,7 @@ RUN: dict[str, tuple[onnx.ModelProto, str]] = {
         one("BatchNormalization", *(constant(name, np.ones(8), np.float32) for name in "gbmv"), shape=IMAGE),
         "this one has no such neighbour",
     ),
-    "Mul": (twice("Mul"), "give a model that is quantised around it"),
+    "Mul": (twice("Mul"), "others it maps in a model that is quantised around them"),
     "MatMul": (
         model([node("MatMul", ["x", "z"], ["y"], name="it")], [info("x", 8), info("z", 8, 4)], [untyped("y")]),
         "those of two matrices, or stacks of them",

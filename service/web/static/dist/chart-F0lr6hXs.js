@@ -1,0 +1,2 @@
+const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["runs-BE5I0ylP.js","api-VuMqLKPH.js","scatter-CtpluRKL.js","picture-CXlI5vxz.js","dom-BVvbDzvA.js","format-ylAlovak.js"])))=>i.map(i=>d[i]);
+/* empty css               */import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`chart`,async()=>(await t(async()=>{let{mountRuns:e}=await import(`./runs-BE5I0ylP.js`);return{mountRuns:e}},__vite__mapDeps([0,1,2,3,4,5]))).mountRuns);
