@@ -162,12 +162,8 @@ def dense(
 
     ``rounds``: the bias does nothing but round.
     """
-
-    def accumulate(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
-        return builder.emit(relax.op.matmul(data, weight, out_dtype="int32"))
-
     attributes = replace(_ending(epilogue), has_bias=bias, bias_rounds=rounds)
-    return _contraction("dense", nodes, (x, w, (1, w[1])), accumulate, epilogue, attributes)
+    return _contraction("dense", nodes, (x, w, (1, w[1])), _product_of_matrices, epilogue, attributes)
 
 
 def matmul(
@@ -177,12 +173,12 @@ def matmul(
 
     ``rounds``: the bias does nothing but round.
     """
-
-    def accumulate(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
-        return builder.emit(relax.op.matmul(data, weight, out_dtype="int32"))
-
     attributes = replace(_ending(epilogue), has_bias=bias, bias_rounds=rounds)
-    return _contraction("matmul", nodes, (x, w, (w[0], 1, w[2])), accumulate, epilogue, attributes)
+    return _contraction("matmul", nodes, (x, w, (w[0], 1, w[2])), _product_of_matrices, epilogue, attributes)
+
+
+def _product_of_matrices(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
+    return builder.emit(relax.op.matmul(data, weight, out_dtype="int32"))
 
 
 def add(

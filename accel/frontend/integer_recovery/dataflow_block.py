@@ -221,6 +221,11 @@ _FOLDED: dict[str, Any] = {
 }
 
 
+def shape_of(expr: relax.Expr) -> list[int]:
+    """Returns the static shape of an expression, elements."""
+    return [int(extent) for extent in expr.ty.shape.values]
+
+
 _PLUMBING = ("QuantizeLinear", "DequantizeLinear")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from accel.frontend.integer_recovery.dataflow_block import Dataflow, QuantisedTensor
+from accel.frontend.integer_recovery.dataflow_block import Dataflow, QuantisedTensor, shape_of
 from accel.util.arrays import Array
 
 
@@ -91,10 +91,10 @@ def _with_gain(graph: Dataflow, chain: Chain, size: int, axis: int) -> Chain | N
     if cast is None or user is None or call is None:
         return None
     for operand in call.args:
-        value, shape = graph.constant(operand), _shape(chain.root)
+        value, shape = graph.constant(operand), shape_of(chain.root)
         if value is None or not (np.isfinite(value).all() and (value > 0).all()):
             continue
-        if _along_channels(value, size, shape, axis) and _shape(user.var) == shape:
+        if _along_channels(value, size, shape, axis) and shape_of(user.var) == shape:
             return replace(chain, members=(*chain.members, cast, user.var), gain=value.reshape(-1))
     return None
 
@@ -105,8 +105,8 @@ def _with_bias(graph: Dataflow, chain: Chain, size: int, axis: int) -> Chain:
     if user is None or call is None:
         return chain
     for operand in call.args:
-        value, shape = graph.constant(operand), _shape(chain.root)
-        if value is not None and _along_channels(value, size, shape, axis) and _shape(user.var) == shape:
+        value, shape = graph.constant(operand), shape_of(chain.root)
+        if value is not None and _along_channels(value, size, shape, axis) and shape_of(user.var) == shape:
             members = (*chain.members, user.var)
             return replace(chain, members=members, bias=value, summed=len(members))
     return chain
@@ -116,10 +116,6 @@ def _along_channels(value: Array, size: int, shape: list[int], axis: int) -> boo
     """Whether ``value`` adds one number to each of ``size`` channels of a result of ``shape``, or one to all."""
     aligned = (1,) * (len(shape) - value.ndim) + value.shape
     return value.size == 1 or (value.size == size and aligned[axis] == size)
-
-
-def _shape(var: relax.Var) -> list[int]:
-    return [int(n) for n in var.ty.shape.values]
 
 
 def bounds_of(call: tvm.ir.Call | None) -> tuple[float, float] | None:

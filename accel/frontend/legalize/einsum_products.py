@@ -55,7 +55,7 @@ def split_einsums(model: onnx.ModelProto, shapes: dict[str, Shape]) -> None:
 def einsum_macs(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> int:
     """Returns the multiply-accumulates of an Einsum of two tensors, none where nothing is summed."""
     given = [shapes[name] for name in node.input]
-    read = _labels(attribute_of(node, "equation", b"").decode().replace(" ", ""), given)
+    read = _labels(node, given)
     if read is None:
         return 0
     operands, result = read
@@ -88,8 +88,8 @@ class _Product:
 
 def _product(node: onnx.NodeProto, shapes: dict[str, Shape]) -> _Product | None:
     """The labels of ``node``; None if it is not one product of matrices."""
-    given = [list(shapes[name]) for name in node.input]
-    read = _labels(attribute_of(node, "equation", b"").decode().replace(" ", ""), given)
+    given = [shapes[name] for name in node.input]
+    read = _labels(node, given)
     if read is None:
         return None
     (first, second), result = read
@@ -111,8 +111,9 @@ def _product(node: onnx.NodeProto, shapes: dict[str, Shape]) -> _Product | None:
     return _Product((first, second), result, batch, summed, rows, columns, extents)
 
 
-def _labels(equation: str, shapes: Sequence[Sequence[int]]) -> tuple[tuple[str, str], str] | None:
+def _labels(node: onnx.NodeProto, shapes: Sequence[Shape]) -> tuple[tuple[str, str], str] | None:
     """The labels of both operands and of the result, an ellipsis spelt out; None if there are not two operands."""
+    equation = attribute_of(node, "equation", b"").decode().replace(" ", "")
     before, arrow, result = equation.partition("->")
     operands = before.split(",")
     if len(operands) != _OPERANDS or len(shapes) != _OPERANDS:

@@ -42,12 +42,14 @@ def composite_uses(module: ir.IRModule, operators: Collection[str]) -> dict[str,
 
 
 def _largest_bias(function: relax.Function, call: ir.Call) -> int:
-    """The largest magnitude of a constant bias of a contraction or average.
+    """The largest magnitude of the bias of a contraction or average; an addition's only rounds, by less than one.
 
-    An addition's only rounds, by less than one; that of a product of activations is one itself.
+    That of a product of activations may be one itself, of any magnitude.
     """
     composite = read_composite(function)
-    if not composite.has_bias or composite.op in (*_SUMS_OF_TENSORS, "matmul"):
+    if composite.op == "matmul":
+        return int(np.iinfo(np.int32).max)
+    if not composite.has_bias or composite.op in _SUMS_OF_TENSORS:
         return 0
     return int(np.abs(composite.argument(call, "b").value.numpy().astype(np.int64)).max(initial=0))
 

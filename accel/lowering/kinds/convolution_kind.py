@@ -51,7 +51,6 @@ from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Convolution
 from accel.region.tilings import TilingCost
 
-INT32_MAX = (1 << 31) - 1
 _OPTIONS_KEPT = 2  # tilings of each shape and epilogue
 _PATCHES = {"rows": "rows of a matrix", "channels": "channels of its pixels"}
 
@@ -183,9 +182,7 @@ def _cheapest_tilings(
 
 
 def _largest_bias(composite: CompositeRegion, use: CompositeUse) -> int:
-    """The largest magnitude of what is added to the sums, rounding included; of a matrix, as large as can be."""
-    if composite.op == "matmul":
-        return INT32_MAX
+    """The largest magnitude of what is added to the sums, rounding included."""
     return use.bias + largest_addend(composite)
 
 

@@ -1,7 +1,7 @@
 """Recovery of convolutions, of lines and images, and of dense layers, all with constant weights."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.composite_functions import ConvolutionWindow
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor, shape_of
 from accel.frontend.integer_recovery.int8_operands import (
     Weights,
     from_int8,
@@ -19,6 +19,7 @@ from accel.frontend.integer_recovery.int8_operands import (
     to_int8,
     zero_point_as_int8,
 )
+from accel.frontend.integer_recovery.int32_sums import as_real_numbers, balanced, requantised_by_host
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import (
     INT32_MAX,
@@ -108,7 +109,6 @@ def _window(call: tvm.ir.Call, axes: int) -> ConvolutionWindow:
 
 
 _LINE = 3  # axes: batch, channels, and one of space
-_IN_FLOAT = "its result is wanted in float32, which its int32 sums become"
 
 
 @dataclass(frozen=True)
@@ -155,15 +155,17 @@ def recover_layer(rewrite: DataflowRewrite, layer: IntegerContraction, requantiz
         return False
     root = layer.chain.root
     found = narrowing_of(layer, requantize)
-    narrowing = None if isinstance(found, str) else _balanced(rewrite, layer, found)
+    narrowing = None
+    if not isinstance(found, str):
+        biased = layer.bias is not None or bool(found.addend.any())
+        narrowing = balanced(rewrite, layer.chain, found, layer.weights.channels, biased=biased)
     x = _data(rewrite, layer)
     arguments = [x, relax.const(layer.weights.values), *_vectors(layer, narrowing)]
     bias = len(arguments) > 2 + (narrowing is not None and narrowing.factors is not None)
     callee = _composite(rewrite, layer, x, narrowing, bias=bias)
     result: relax.Expr = tvm.ir.Call(callee, arguments)
     if isinstance(found, str):
-        acc = rewrite.emit(result, root, "acc")
-        result = _requantised(rewrite, layer, acc, found) if layer.chain.output else _dequantised(rewrite, layer, acc)
+        result = _left_to_host(rewrite, layer, rewrite.emit(result, root, "acc"), found)
     elif layer.chain.output is not None:
         result = from_int8(rewrite, result, layer.chain)
     known = rewrite.errors_of(layer.x)
@@ -172,15 +174,6 @@ def recover_layer(rewrite: DataflowRewrite, layer: IntegerContraction, requantiz
     rewrite.replace(layer.chain.members)
     rewrite.bind(layer.chain.tail, _like(rewrite, layer, result))
     return True
-
-
-def _balanced(rewrite: DataflowRewrite, layer: IntegerContraction, found: Narrowing) -> Narrowing:
-    """The narrowing with what its rounding needs for its errors to cancel over the channels."""
-    node = rewrite.origin[layer.chain.root.name].name
-    biased = layer.bias is not None or bool(found.addend.any())
-    free = biased and isinstance(found.epilogue, composite_functions.ShiftEpilogue)
-    offsets = rewrite.rounding.offsets("layer", found.rounding, layer.weights.channels, node, free=free)
-    return replace(found, addend=found.addend + offsets) if offsets.any() else found
 
 
 def _vectors(layer: IntegerContraction, narrowing: Narrowing | None) -> list[relax.Expr]:
@@ -265,7 +258,7 @@ def _data(rewrite: DataflowRewrite, layer: IntegerContraction) -> relax.Expr:
     """
     root, weights = layer.chain.root, layer.weights
     x = to_int8(rewrite, layer.x, root)
-    if layer.window is None and len(_shape(x)) != 2:
+    if layer.window is None and len(shape_of(x)) != 2:
         x = rewrite.emit(relax.op.reshape(x, (-1, weights.depth)), root, "x_rows")
     if weights.repeated:
         groups = layer.window.groups if layer.window else 1
@@ -275,8 +268,8 @@ def _data(rewrite: DataflowRewrite, layer: IntegerContraction) -> relax.Expr:
         x = rewrite.emit(relax.op.take(x, lanes, axis=1, mode="clip"), root, "x_lanes", cause)
     if layer.window is None:
         return x
-    if len(_shape(x)) == _LINE:
-        batch, channels, length = _shape(x)
+    if len(shape_of(x)) == _LINE:
+        batch, channels, length = shape_of(x)
         x = rewrite.emit(relax.op.reshape(x, [batch, channels, 1, length]), root, "x_image")
     if layer.zero_point and any(layer.window.padding):
         top, left, bottom, right = layer.window.padding
@@ -302,34 +295,25 @@ def _composite(
     shape, window = layer.weights.values.shape, layer.window
     rounds = bias and layer.bias is None and layer.chain.output is not None and int8_output(layer.chain).zero_point == 0
     if window is None:
-        function = composite_functions.dense(nodes, _shape(x), shape, bias=bias, epilogue=epilogue, rounds=rounds)
+        function = composite_functions.dense(nodes, shape_of(x), shape, bias=bias, epilogue=epilogue, rounds=rounds)
     else:
         if layer.zero_point:
             window = composite_functions.ConvolutionWindow(window.strides, (0, 0, 0, 0), window.dilation, window.groups)
         function = composite_functions.conv2d(
-            nodes, _shape(x), shape, window, bias=bias, epilogue=epilogue, average=layer.average, rounds=rounds
+            nodes, shape_of(x), shape, window, bias=bias, epilogue=epilogue, average=layer.average, rounds=rounds
         )
     return rewrite.composite(function, rewrite.origin[layer.chain.root.name], layer.macs)
 
 
-def _requantised(rewrite: DataflowRewrite, layer: IntegerContraction, acc: relax.Var, cause: str) -> relax.Expr:
-    """The host's requantisation of the accumulator, and why it is the host's."""
-    output = layer.chain.output
-    assert output is not None
-    scale = layer.along_channels(as_float32_factor(layer.scale / output.scale))
-    tail = layer.chain.tail
-    nodes = [name for var in layer.chain.members for name in rewrite.origin[var.name].covers]
-    quantum = composite_functions.ResultIntegers(output.dtype, int(output.zero_point))
-    function = composite_functions.requantize(nodes, _shape(acc), scale.shape, quantum, layer.chain.limits, cause)
-    return tvm.ir.Call(rewrite.composite(function, rewrite.origin[tail.name]), [acc, relax.const(scale)])
-
-
-def _dequantised(rewrite: DataflowRewrite, layer: IntegerContraction, acc: relax.Var) -> relax.Expr:
-    """The accumulator as the float that the rest of the graph wants, or as it is."""
-    if layer.chain.integer:
+def _left_to_host(rewrite: DataflowRewrite, layer: IntegerContraction, acc: relax.Var, cause: str) -> relax.Expr:
+    """The accumulator as the rest of the graph wants it, which the host makes of it for a ``cause``; or as it is."""
+    chain = layer.chain
+    if chain.output is not None:
+        scale = layer.along_channels(as_float32_factor(layer.scale / chain.output.scale))
+        return requantised_by_host(rewrite, chain, acc, scale, cause, chain.tail)
+    if chain.integer:
         return acc
-    value = rewrite.emit(relax.op.astype(acc, "float32"), layer.chain.root, "acc_float", _IN_FLOAT)
-    return relax.op.multiply(value, relax.const(layer.along_channels(as_float32_factor(layer.scale))))
+    return as_real_numbers(rewrite, chain, acc, layer.along_channels(as_float32_factor(layer.scale)))
 
 
 def _like(rewrite: DataflowRewrite, layer: IntegerContraction, result: relax.Expr) -> relax.Expr:
@@ -338,11 +322,7 @@ def _like(rewrite: DataflowRewrite, layer: IntegerContraction, result: relax.Exp
     if layer.phases is not None:
         rewrite.origin[tail.name] = rewrite.origin[layer.chain.root.name]
         result = layer.phases.interleave(rewrite, rewrite.emit(result, tail, "phases"), tail)
-    shape = _shape(tail)
+    shape = shape_of(tail)
     if len(shape) == (4 if layer.window is not None else 2):
         return result
     return relax.op.reshape(rewrite.emit(result, tail, "rows"), shape)
-
-
-def _shape(expr: relax.Expr) -> list[int]:
-    return [int(size) for size in expr.ty.shape.values]

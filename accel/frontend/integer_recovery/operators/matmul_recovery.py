@@ -6,15 +6,16 @@ it off the sums.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import tvm
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor, shape_of
 from accel.frontend.integer_recovery.int8_operands import from_int8, int8_output, to_int8, zero_point_as_int8
+from accel.frontend.integer_recovery.int32_sums import as_real_numbers, balanced, requantised_by_host
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import (
     INT32_MAX,
@@ -31,7 +32,6 @@ _STACKED = "the matrices of a stack lie one behind the other"
 _COLUMNS = "what the data's zero point adds to each column is summed up beforehand"
 _ROWS = "the second operand has a zero point, and what it adds to each row is taken off the sums"
 _MATRIX_AXES, _STACK_AXES = 2, 3
-_IN_FLOAT = "its result is wanted in float32, which its int32 sums become"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,9 @@ def recover_matmul(rewrite: DataflowRewrite, binding: relax.Binding, requantize:
     x = _stacked(rewrite, product, product.x, (m, k))
     w = _stacked(rewrite, product, product.w, (k, n))
     found = _narrowing(product, requantize)
-    narrowing = None if isinstance(found, str) else _balanced(rewrite, product, found)
+    narrowing = None
+    if not isinstance(found, str):
+        narrowing = balanced(rewrite, product.chain, found, n, biased=bool(zero_point_as_int8(product.x)))
     bias = _bias(rewrite, product, w, narrowing)
     epilogue = narrowing.epilogue if narrowing is not None else None
     members = product.chain.members if epilogue else ()
@@ -87,13 +89,13 @@ def recover_matmul(rewrite: DataflowRewrite, binding: relax.Binding, requantize:
     result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[root.name], macs), arguments)
     if isinstance(found, str):
         acc = _without_rows(rewrite, product, rewrite.emit(result, root, "acc"), x)
-        result = _requantised(rewrite, product, acc, found) if product.chain.output else _real(rewrite, product, acc)
+        result = _left_to_host(rewrite, product, acc, found)
     else:
         result = from_int8(rewrite, result, product.chain)
     rewrite.replace(product.chain.members)
     tail = product.chain.tail
-    if len(_shape(tail)) != _STACK_AXES:
-        result = relax.op.reshape(rewrite.emit(result, root, "stack"), _shape(tail))
+    if len(shape_of(tail)) != _STACK_AXES:
+        result = relax.op.reshape(rewrite.emit(result, root, "stack"), shape_of(tail))
     rewrite.origin[tail.name] = rewrite.origin[root.name]  # not the quantize
     rewrite.bind(tail, result)
     return True
@@ -106,10 +108,10 @@ def _product(rewrite: DataflowRewrite, var: relax.Var) -> _Product | None:
     known = [each for each in operands if each is not None and each.per_tensor and each.dtype in _BYTES]
     if call is None or len(known) < len(operands):
         return None
-    if min(len(_shape(argument)) for argument in call.args) < _MATRIX_AXES:
+    if min(len(shape_of(argument)) for argument in call.args) < _MATRIX_AXES:
         return None
-    *batch, m, n = _shape(var)
-    sizes = (m, _shape(call.args[0])[-1], n)
+    *batch, m, n = shape_of(var)
+    sizes = (m, shape_of(call.args[0])[-1], n)
     return _Product(follow_chain(rewrite.graph, var, bias_size=None), known[0], known[1], tuple(batch), sizes)
 
 
@@ -120,7 +122,7 @@ def _stacked(
     root = product.chain.root
     value = to_int8(rewrite, operand, root)
     whole = [*product.batch, *matrix]
-    if _shape(value) != whole:
+    if shape_of(value) != whole:
         value = rewrite.emit(relax.op.broadcast_to(value, whole), root, "stack", _STACKED)
     if len(whole) != _STACK_AXES:
         value = rewrite.emit(relax.op.reshape(value, (product.stack, *matrix)), root, "stack", _STACKED)
@@ -135,14 +137,6 @@ def _narrowing(product: _Product, requantize: Requantize) -> Narrowing | str:
         return _ROWS
     acc = Accumulator(np.asarray(product.scale), np.asarray(product.magnitude), channels=product.sizes[2])
     return epilogue_of(acc, int8_output(product.chain), requantize)
-
-
-def _balanced(rewrite: DataflowRewrite, product: _Product, found: Narrowing) -> Narrowing:
-    """The narrowing with what its rounding needs for its errors to cancel over the columns."""
-    node = rewrite.origin[product.chain.root.name].name
-    free = bool(zero_point_as_int8(product.x)) and isinstance(found.epilogue, composite_functions.ShiftEpilogue)
-    offsets = rewrite.rounding.offsets("layer", found.rounding, product.sizes[2], node, free=free)
-    return replace(found, addend=found.addend + offsets) if offsets.any() else found
 
 
 def _bias(rewrite: DataflowRewrite, product: _Product, w: relax.Expr, narrowing: Narrowing | None) -> relax.Expr | None:
@@ -172,23 +166,10 @@ def _without_rows(rewrite: DataflowRewrite, product: _Product, acc: relax.Expr, 
     return rewrite.emit(relax.op.add(acc, taken), root, "sums", _ROWS)
 
 
-def _requantised(rewrite: DataflowRewrite, product: _Product, acc: relax.Expr, cause: str) -> relax.Expr:
-    """The host's requantisation of the sums, and why it is the host's."""
-    output = product.chain.output
-    assert output is not None
-    scale = as_float32_factor(np.asarray(product.scale / output.scale))
-    nodes = [name for var in product.chain.members for name in rewrite.origin[var.name].covers]
-    quantum = composite_functions.ResultIntegers(output.dtype, int(output.zero_point))
-    function = composite_functions.requantize(nodes, _shape(acc), scale.shape, quantum, product.chain.limits, cause)
-    callee = rewrite.composite(function, rewrite.origin[product.chain.root.name])
-    return tvm.ir.Call(callee, [acc, relax.const(scale)])
-
-
-def _real(rewrite: DataflowRewrite, product: _Product, acc: relax.Expr) -> relax.Expr:
-    """The sums as the float that the rest of the graph wants."""
-    value = rewrite.emit(relax.op.astype(acc, "float32"), product.chain.root, "acc_float", _IN_FLOAT)
-    return relax.op.multiply(value, relax.const(as_float32_factor(np.asarray(product.scale))))
-
-
-def _shape(expr: relax.Expr) -> list[int]:
-    return [int(size) for size in expr.ty.shape.values]
+def _left_to_host(rewrite: DataflowRewrite, product: _Product, acc: relax.Expr, cause: str) -> relax.Expr:
+    """The sums as the rest of the graph wants them, which the host makes of them for a ``cause``."""
+    chain, scale = product.chain, np.asarray(product.scale)
+    if chain.output is not None:
+        steps = as_float32_factor(scale / chain.output.scale)
+        return requantised_by_host(rewrite, chain, acc, steps, cause, chain.root)
+    return as_real_numbers(rewrite, chain, acc, as_float32_factor(scale))

@@ -16,7 +16,7 @@ from onnx import helper
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, shape_of
 from accel.frontend.onnx_model.external_data import embedded
 from accel.frontend.onnx_model.onnx_nodes import constants_of
 from accel.frontend.relax_import.relax_importer import ImportedGraph
@@ -43,10 +43,6 @@ class _Function:
     constants: frozenset[str]
 
 
-def _shape(var: relax.Var) -> list[int]:
-    return [int(extent) for extent in var.ty.shape.values]
-
-
 class Tables:
     """The functions of one integer tensor in a model.
 
@@ -69,7 +65,7 @@ class Tables:
         if ended is None:
             return False
         result, found, source = ended
-        shape, dtype = _shape(source), str(source.ty.dtype.dtype)
+        shape, dtype = shape_of(source), str(source.ty.dtype.dtype)
         table = self._table(found, result, dtype, len(shape))
         if table is None:
             return False
@@ -96,7 +92,7 @@ class Tables:
         source = self._variable(found) if found is not None else None
         if found is None or source is None or str(source.ty.dtype.dtype) not in _BYTES:
             return None
-        return (result, found, source) if _shape(source) == _shape(quantised) else None
+        return (result, found, source) if shape_of(source) == shape_of(quantised) else None
 
     def _function(self, result: str) -> _Function | None:
         """The function that ends in ``result``, of as few nodes as have one tensor in common."""

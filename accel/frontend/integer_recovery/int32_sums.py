@@ -1,0 +1,52 @@
+"""What becomes of the int32 sums of a contraction: rounded without bias, requantised by the host, or float32."""
+
+from dataclasses import replace
+
+import tvm
+from tvm import relax
+
+from accel.frontend.integer_recovery import composite_functions
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, shape_of
+from accel.frontend.integer_recovery.qdq_chains import Chain
+from accel.frontend.integer_recovery.requantization import Narrowing
+from accel.util.arrays import Array
+
+_IN_FLOAT = "its result is wanted in float32, which its int32 sums become"
+
+
+def balanced(rewrite: DataflowRewrite, chain: Chain, found: Narrowing, channels: int, *, biased: bool) -> Narrowing:
+    """Returns the narrowing with what its rounding needs for its errors to cancel over the channels.
+
+    ``biased``: each channel adds a number anyway.
+    """
+    node = rewrite.origin[chain.root.name].name
+    free = biased and isinstance(found.epilogue, composite_functions.ShiftEpilogue)
+    offsets = rewrite.rounding.offsets("layer", found.rounding, channels, node, free=free)
+    return replace(found, addend=found.addend + offsets) if offsets.any() else found
+
+
+def requantised_by_host(
+    rewrite: DataflowRewrite, chain: Chain, acc: relax.Expr, scale: Array, cause: str, like: relax.Var
+) -> relax.Expr:
+    """Returns the composite ``requantize`` of the sums.
+
+    Args:
+        rewrite: takes the composite.
+        chain: of the contraction; a quantize is at its end.
+        acc: the sums.
+        scale: what one of them is worth in steps of the result; float32, of a shape that broadcasts.
+        cause: why it is the host's.
+        like: of the node that the composite is named after.
+    """
+    output = chain.output
+    assert output is not None
+    nodes = [name for var in chain.members for name in rewrite.origin[var.name].covers]
+    quantum = composite_functions.ResultIntegers(output.dtype, int(output.zero_point))
+    function = composite_functions.requantize(nodes, shape_of(acc), scale.shape, quantum, chain.limits, cause)
+    return tvm.ir.Call(rewrite.composite(function, rewrite.origin[like.name]), [acc, relax.const(scale)])
+
+
+def as_real_numbers(rewrite: DataflowRewrite, chain: Chain, acc: relax.Expr, scale: Array) -> relax.Expr:
+    """Returns the sums as the float32 that the rest of the graph wants; ``scale`` is what one of them is worth."""
+    value = rewrite.emit(relax.op.astype(acc, "float32"), chain.root, "acc_float", _IN_FLOAT)
+    return relax.op.multiply(value, relax.const(scale))
