@@ -46,7 +46,7 @@ def axis_roles(meaning: Semantics, accelerator: Accelerator) -> dict[str, Axis] 
         return ""
     if product is None:
         return _no_product(statement.value)
-    if not statement.accumulate:
+    if statement.combiner != "+":
         return "'=' keeps no sum from one execution to the next; expected '+='"
     found: dict[str, Axis] = {}
     three = (statement.target, *product)

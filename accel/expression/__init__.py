@@ -4,7 +4,7 @@
 the line need TVM::
 
     syntax_tree.ExpressionError                         # an InvalidAccelerator; its detail says column, found, expected
-    syntax_tree.Statement                               # target, accumulate, value; str() is the canonical text
+    syntax_tree.Statement                               # target, combiner, value; str() is the canonical text
         .target: Access                                 # name, indices: tuple[str | int, ...]
         .operands: tuple[str, ...]                      # tensors read on the right, without the target
         .reads_target: bool                             # the target is read on the right

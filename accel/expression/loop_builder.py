@@ -8,7 +8,7 @@ from typing import Any
 from tvm import tirx
 
 from accel.expression.syntax_tree import Access, Literal, Scalar
-from accel.expression.tir_arithmetic import add, convert, literal, operation, scalar
+from accel.expression.tir_arithmetic import combine, convert, literal, operation, scalar
 from accel.expression.typecheck import Typed, TypedExpression
 
 
@@ -62,7 +62,7 @@ class _Loops:
         """Returns loops of one store for each element."""
 
         def body(point: _Point) -> tirx.Stmt:
-            if self._typed.statement.accumulate:
+            if self._typed.statement.updates:
                 return self._store(self._added(self._load(self._target, point), point), point)
             return self._store(self._value(point), point)
 
@@ -80,7 +80,7 @@ class _Loops:
 
         def body(point: _Point) -> tirx.Stmt:
             summed = self._around((*self._summed, *row), step, point)
-            if self._typed.statement.accumulate:
+            if self._typed.statement.updates:
                 return summed
             return tirx.SeqStmt([self._around(row, clear, point), summed])
 
@@ -92,7 +92,7 @@ class _Loops:
         first = tirx.const(0, self._index_type)
 
         def body(point: _Point) -> tirx.Stmt:
-            old = self._load(self._target, point) if self._typed.statement.accumulate else self._zero()
+            old = self._load(self._target, point) if self._typed.statement.updates else self._zero()
             summed = self._around(self._summed, step, point)
             allocated, begun = tirx.AllocBuffer(total), tirx.BufferStore(total, old, [first])
             return tirx.SeqStmt([allocated, begun, summed, self._store(tirx.BufferLoad(total, [first]), point)])
@@ -152,7 +152,8 @@ class _Loops:
         return self._of(self._typed.value, point)
 
     def _added(self, total: tirx.Expr, point: _Point) -> tirx.Expr:
-        return add(self._typed.dtype, total, self._typed.value, self._value(point))
+        combiner = self._typed.statement.combiner or "+"
+        return combine(combiner, self._typed.dtype, total, self._typed.value, self._value(point))
 
     def _of(self, node: TypedExpression, point: _Point) -> tirx.Expr:
         match node.expression:

@@ -10,11 +10,13 @@ from typing import NoReturn
 from accel.expression.element_types import CASTS
 from accel.expression.syntax_tree import (
     COMPARISONS,
+    FLOAT_FUNCTIONS,
     PRECEDENCE,
     Access,
     Binary,
     Call,
     Cast,
+    Combiner,
     Expression,
     ExpressionError,
     Literal,
@@ -170,6 +172,17 @@ class Parser:
         self.take("]")
         return Access(name, tuple(indices))
 
+    def combiner(self) -> Combiner | None:
+        """Takes the sign behind a target; returns how values are combined with it, None where it is overwritten."""
+        word = self.token.text
+        if word in ("max", "min"):
+            self.advance()
+            self.take("=")
+            return "max" if word == "max" else "min"
+        if word not in ("=", "+="):
+            self.fail("'=', '+=', 'max=' or 'min='")
+        return "+" if self.take("=", "+=") == "+=" else None
+
     def name(self, what: str) -> str:
         """Returns the next token's name, which is no word of the language and has no point; ``what`` it is to name."""
         token = self.token
@@ -274,22 +287,23 @@ class Parser:
 
 
 STATEMENTS = Dialect(
-    operators=frozenset({"+", "-", "*", "<<", ">>", "&", "^", "|"}),
-    functions={"min": (2, 2), "max": (2, 2), "clip": (3, 3), "abs": (1, 1), "rint": (1, 1), "relu": (1, 1)},
+    operators=frozenset({"+", "-", "*", "/", "<<", ">>", "&", "^", "|"}),
+    functions={"min": (2, 2), "max": (2, 2), "clip": (3, 3), "abs": (1, 1), "relu": (1, 1)}
+    | dict.fromkeys(FLOAT_FUNCTIONS, (1, 1)),
     tensors=True,
 )
 
 
 @functools.lru_cache(maxsize=4096)  # a document's are asked for again and again
 def parse_statement(text: str) -> Statement:
-    """Returns the statement of ``text``: ``target[axes] = expression``, or with ``+=``.
+    """Returns the statement of ``text``: ``target[axes] = expression``, or with ``+=``, ``max=`` or ``min=``.
 
     Raises:
         ExpressionError: it cannot be parsed; the message has the column, what was found and what was expected.
     """
     parser = Parser(text, STATEMENTS)
     target = parser.access(parser.name("the target, such as C[i, j]"))
-    accumulate = parser.take("=", "+=") == "+="
+    combiner = parser.combiner()
     value = parser.expression()
     parser.end()
-    return Statement(target, accumulate, value)
+    return Statement(target, combiner, value)

@@ -3,6 +3,7 @@
 Nodes print themselves as canonical text, which parses to an equal tree.
 """
 
+import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -23,6 +24,12 @@ class ExpressionError(InvalidAccelerator):
 
 # how tightly a binary operator holds its sides; a sign holds tighter
 PRECEDENCE = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6}
+Combiner = typing.Literal["+", "max", "min"]
+FLOAT_FUNCTIONS = (
+    *("rint", "floor", "ceil", "sqrt", "rsqrt", "recip"),
+    *("exp", "exp2", "log", "tanh", "sigmoid", "erf"),
+)
+"""Functions of one float32."""
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
@@ -169,14 +176,22 @@ def with_scalars(expression: Expression, values: Mapping[str, int]) -> Expressio
 
 @dataclass(frozen=True)
 class Statement:
-    """``target = value``, or ``target += value`` where it accumulates; summed over the axes of the right only."""
+    """``target = value``, or a combination of both: the sum for ``+=``, else the ``max=`` or ``min=`` of them.
+
+    Over the axes of the right only, values are combined, and summed for ``=``.
+    """
 
     target: Access
-    accumulate: bool
+    combiner: Combiner | None
     value: Expression
 
     def __str__(self) -> str:
-        return f"{self.target} {'+=' if self.accumulate else '='} {self.value}"
+        return f"{self.target} {self.combiner or ''}= {self.value}"
+
+    @property
+    def updates(self) -> bool:
+        """Whether what the target held is combined with the value."""
+        return self.combiner is not None
 
     @property
     def accesses(self) -> tuple[Access, ...]:
@@ -205,5 +220,5 @@ class Statement:
 
     @property
     def reduced(self) -> tuple[str, ...]:
-        """Axes on the right only, over which the value is summed, in order of first use."""
+        """Axes on the right only, over which values are combined, in order of first use."""
         return tuple(axis for axis in self.axes if axis not in self.target.axes)

@@ -12,14 +12,26 @@ from typing import Any
 from tvm import tirx
 
 from accel.expression.element_types import bits_of, is_float, is_signed, limits
-from accel.expression.syntax_tree import Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
+from accel.expression.float_functions import float_function
+from accel.expression.syntax_tree import (
+    FLOAT_FUNCTIONS,
+    Access,
+    Binary,
+    Call,
+    Cast,
+    Combiner,
+    Literal,
+    Negate,
+    Scalar,
+    Select,
+)
 from accel.expression.typecheck import SHIFTS, TypedExpression
 
 Value = Any  # a tirx.Expr; TVM's operators are untyped
 
 _COMPARISONS = {"<": tirx.LT, "<=": tirx.LE, ">": tirx.GT, ">=": tirx.GE, "==": tirx.EQ}
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "^": operator.xor}
-_OPERATORS["|"] = operator.or_
+_OPERATORS |= {"|": operator.or_, "/": tirx.Div}
 _WIDE = "int64"
 
 
@@ -79,8 +91,10 @@ def operation(node: TypedExpression, below: list[Value]) -> Value:
     return found
 
 
-def add(dtype: str, total: Value, term: TypedExpression, value: Value) -> Value:
-    """Returns ``total + value``, wrapping or rounded once."""
+def combine(combiner: Combiner, dtype: str, total: Value, term: TypedExpression, value: Value) -> Value:
+    """Returns ``total + value``, wrapping or rounded once; or the greater or the lesser of both."""
+    if combiner != "+":
+        return (greatest if combiner == "max" else least)(total, value)
     if is_float(dtype):
         return total + _alone(term, value)
     return cut(tirx.Cast(_WIDE, total) + tirx.Cast(_WIDE, value), dtype)
@@ -120,7 +134,7 @@ def _integer(sign: str, dtype: str, left: Value, right: Value) -> Value:
 
 
 def _float(sign: str, node: TypedExpression, below: list[Value]) -> Value:
-    sides = below if sign == "*" else [_alone(*pair) for pair in zip(node.children, below, strict=True)]
+    sides = below if sign in ("*", "/") else [_alone(*pair) for pair in zip(node.children, below, strict=True)]
     return _OPERATORS[sign](_hidden_float(sides[0]), sides[1])
 
 
@@ -179,8 +193,8 @@ def _shift(dtype: str, value: Value, count: Value, *, left: bool) -> Value:
 
 def _call(function: str, dtype: str, below: list[Value]) -> Value:
     match function:
-        case "rint":
-            return tirx.call_llvm_pure_intrin("float32", "llvm.nearbyint", below[0])
+        case _ if function in FLOAT_FUNCTIONS:
+            return float_function(function, below[0])
         case "clip":
             return least(greatest(below[0], below[1]), below[2])
         case "relu":

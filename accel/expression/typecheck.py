@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from accel.expression.element_types import CASTS, ELEMENT_TYPES, TensorType, is_float, limits, single
 from accel.expression.syntax_tree import (
+    FLOAT_FUNCTIONS,
     Access,
     Binary,
     Call,
@@ -88,7 +89,9 @@ class Inference:
                 own = self.tensors[name].dtype
             case Cast(to):
                 own = CASTS[to]
-            case Call("rint"):
+            case Call(function) if function in FLOAT_FUNCTIONS:
+                own = "float32"
+            case Binary("/"):
                 own = "float32"
             case Binary(operator, left) if operator in SHIFTS:
                 own = self._own(left)
@@ -212,8 +215,9 @@ def _check_target(statement: Statement) -> None:
         raise ExpressionError(f"the target {target} repeats an axis; expected each once")
     if not statement.reads_target:
         return
-    if statement.accumulate:
-        raise ExpressionError(f"'+=' reads {target.name} already; expected '=' where it is on the right as well")
+    if statement.updates:
+        sign = f"'{statement.combiner}='"
+        raise ExpressionError(f"{sign} reads {target.name} already; expected '=' where it is on the right as well")
     if statement.reduced:
         summed = ", ".join(statement.reduced)
         raise ExpressionError(f"the sum over {summed} reads its own target {target.name}; expected other operands")

@@ -14,7 +14,7 @@ from tvm_ffi import structural_equal
 
 from accel.expression.element_types import bits_of, is_float, is_signed
 from accel.expression.matcher import Accept, Bound, Matcher, TooManySteps
-from accel.expression.syntax_tree import Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
+from accel.expression.syntax_tree import FLOAT_FUNCTIONS, Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
 from accel.expression.tir_terms import equal, same_place
 from accel.expression.typecheck import SHIFTS, Typed, TypedExpression
 
@@ -22,10 +22,12 @@ BINARY: dict[str, Any] = {
     "+": tirx.Add,
     "-": tirx.Sub,
     "*": tirx.Mul,
+    "/": tirx.Div,
     "&": tirx.BitwiseAnd,
     "|": tirx.BitwiseOr,
     "^": tirx.BitwiseXor,
 }
+_COMBINED: dict[str, Any] = {"+": tirx.Add, "max": tirx.Max, "min": tirx.Min}
 COMPARISONS: dict[str, Any] = {
     "<": tirx.LT,
     "<=": tirx.LE,
@@ -85,8 +87,8 @@ def _shift(node: TypedExpression, value: tirx.Expr, count: tirx.Expr, leaf: Leaf
 def _call(function: str, dtype: str, below: list[tirx.Expr]) -> tirx.Expr:
     zero = tirx.const(0, dtype)
     match function:
-        case "rint":
-            return tirx.nearbyint(below[0])
+        case _ if function in FLOAT_FUNCTIONS:
+            return _float_call(function, below[0])
         case "abs" if is_signed(dtype):
             return tirx.Select(tirx.GE(below[0], zero), below[0], tirx.Sub(zero, below[0]))
         case "abs":
@@ -98,6 +100,12 @@ def _call(function: str, dtype: str, below: list[tirx.Expr]) -> tirx.Expr:
     return tirx.Min(*below) if function == "min" else tirx.Max(*below)
 
 
+def _float_call(function: str, x: tirx.Expr) -> tirx.Expr:
+    if function == "recip":
+        return tirx.Div(tirx.const(1.0, "float32"), x)
+    return getattr(tirx, "nearbyint" if function == "rint" else function)(x)
+
+
 @dataclass(frozen=True)
 class Binding:
     """The loads and expressions of a store that the statement's names stand for.
@@ -105,8 +113,8 @@ class Binding:
     Attributes:
         operands: a load for each operand, and for the target one of the place that is written.
         scalars: an expression without loads for each scalar; a float for a float32, an integer of any type else.
-        accumulates: the store adds to the target's value; always so for ``+=``. For ``=`` with a sum both are tried: a
-            store that does belongs to a nest that also writes zeros first.
+        accumulates: the store combines its value with the target's; always so for ``+=``. For ``=`` with a sum both
+            are tried: a store that does belongs to a nest that also writes zeros first.
     """
 
     operands: dict[str, TensorLoad]
@@ -155,9 +163,10 @@ class Pattern:
         statement = self.typed.statement
         value = tvm_form(self.typed.value, self._leaf)
         written = []
-        if statement.accumulate or statement.reduced:
-            written.append((True, tirx.Add(self._leaf(statement.target, self.typed.dtype), value)))
-        if not statement.accumulate:
+        if statement.updates or statement.reduced:
+            combined = _COMBINED[statement.combiner or "+"]
+            written.append((True, combined(self._leaf(statement.target, self.typed.dtype), value)))
+        if not statement.updates:
             written.append((False, value))
         forms = []
         for accumulates, form in written:

@@ -17,9 +17,9 @@ from accel.expression.typecheck import Typed
 class Compiled:
     """A statement's machine code."""
 
-    def __init__(self, typed: Typed) -> None:
+    def __init__(self, typed: Typed, mcpu: str | None) -> None:
         self._typed = typed
-        target = tvm.target.Target({"kind": "llvm", "mcpu": str(codegen.llvm_get_system_cpu())})
+        target = tvm.target.Target({"kind": "llvm", "mcpu": mcpu or str(codegen.llvm_get_system_cpu())})
         with tvm.transform.PassContext(config={"tirx.disable_assert": True}):  # arguments are checked at each call
             self._run = tvm.compile(tvm.IRModule({"run": _function(typed)}), target=target)["run"]
 
@@ -45,9 +45,9 @@ class Compiled:
         return changed
 
 
-def compile_statement(typed: Typed) -> Compiled:
-    """Compile ``typed`` for this host; it takes some tens of milliseconds."""
-    return Compiled(typed)
+def compile_statement(typed: Typed, mcpu: str | None = None) -> Compiled:
+    """Compile ``typed`` for this host, or as for a processor ``mcpu``; it takes some tens of milliseconds."""
+    return Compiled(typed, mcpu)
 
 
 def _function(typed: Typed) -> tirx.PrimFunc:

@@ -37,10 +37,10 @@ def run(typed: Typed, tensors: dict[str, np.ndarray], scalars: dict[str, float])
     for position in itertools.product(*(range(typed.extents[axis]) for axis in written)):
         at = dict(zip(written, position, strict=True))
         where = tuple(at[index] if isinstance(index, str) else index for index in statement.target.indices)
-        if statement.accumulate or summed:
-            total = result[where] if statement.accumulate else result.dtype.type(0)
+        if statement.updates or summed:
+            total = result[where] if statement.updates else result.dtype.type(0)
             for step in itertools.product(*(range(typed.extents[axis]) for axis in summed)):
-                total = plus(total, value[position + step])
+                total = COMBINE[statement.combiner or "+"](total, value[position + step])
         else:
             total = value[position]
         result[where] = total
@@ -110,9 +110,12 @@ class _Grid:
         return self.tensors[access.name][tuple(where)] if access.indices else self.tensors[access.name]
 
 
+COMBINE = {"+": plus, "max": lambda a, b: call("max", [a, b], "")[()], "min": lambda a, b: call("min", [a, b], "")[()]}
+
+
 def binary(operator: str, sides: list[np.ndarray], dtype: str) -> np.ndarray:
     if dtype == "float32":
-        return {"+": np.add, "-": np.subtract, "*": np.multiply}[operator](*sides)
+        return {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[operator](*sides)
     left, right = map(integers, sides)
     if operator in ("<<", ">>"):
         right = np.clip(right, -99, 99)
@@ -130,10 +133,13 @@ def convert(value: np.ndarray, dtype: str) -> np.ndarray:
     return wrap(integers(value), dtype)
 
 
+ROUNDED = {"rint": np.rint, "floor": np.floor, "ceil": np.ceil, "sqrt": np.sqrt, "recip": lambda x: np.float32(1) / x}
+
+
 def call(function: str, given: list[np.ndarray], dtype: str) -> np.ndarray:
+    if function in ROUNDED:
+        return np.asarray(ROUNDED[function](given[0]))
     match function:
-        case "rint":
-            return np.rint(given[0])
         case "abs":
             return np.abs(given[0]) if dtype == "float32" else wrap(abs(integers(given[0])), dtype)
         case "relu":

@@ -32,7 +32,7 @@ def copy_kind(meaning: Semantics) -> CopyKind | None:
     ``scaled``: ``clip(rint(f32(x) * scale), low, high)``. ``shifted``: ``clip(x >> shift, low, high)``, where an
     addend to x may come first. Bounds may be written with ``min``, ``max`` and ``relu``.
     """
-    if meaning.typed.statement.accumulate or not preserves_positions(meaning):
+    if meaning.typed.statement.updates or not preserves_positions(meaning):
         return None
     value = _uncast(meaning.typed.value)
     if _unchanged(value):

@@ -107,7 +107,7 @@ def _tensors(instruction: Compute, meaning: Semantics, accelerator: Accelerator)
             Tensor(
                 name=name,
                 memory=memory,
-                reads=not target or statement.accumulate or statement.reads_target,
+                reads=not target or statement.updates or statement.reads_target,
                 writes=target,
                 address=operand.address,
                 span=math.prod(tensor.shape) // accelerator.memories[memory].element_count,

@@ -60,7 +60,7 @@ def _accesses(nest: AffineNest, choice: OperationMatch) -> dict[str, AffineAcces
     found = {statement.target.name: nest.target}
     for name, load in choice.operands.items():
         found[name] = nest.access(load.source, load.indices)
-    if statement.reads_target or statement.accumulate:
+    if statement.reads_target or statement.updates:
         read = choice.target_read
         again = nest.access(read.source, read.indices) if read is not None else nest.target
         if again.strides != nest.target.strides or constant_value(simplify(again.base - nest.target.base)) != 0:

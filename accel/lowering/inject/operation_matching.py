@@ -138,7 +138,7 @@ class _MatchTable:
             return
         numbers = {buffer: number for number, buffer in enumerate(form.buffers)}
         for binding in operation.bindings(form.store):
-            if binding.accumulates == statement.accumulate:  # else it sums what it is given, and adds nothing to it
+            if binding.accumulates == statement.updates:  # else it sums what it is given, and adds nothing to it
                 operands = tuple((name, numbers[load.source]) for name, load in binding.operands.items())
                 yield _Match(operands, binding.scalars, _misfit(meaning, binding, accelerator))
 

@@ -28,6 +28,7 @@ EXTENTS = {"i": 3, "j": 4, "k": 5}
 PLACES = {"p": ("i", "j"), "q": ("i", "k"), "r": ("k", "j"), "s": (), "t": ("j", 2), "v": ("k", "k")}
 TARGETS = [("i", "j"), ("j",), ("i", 1, "j"), ()]
 SCALARS = {"n": "int32", "m": "int8", "u": "uint16", "x": "float32", "y.z": "float32"}
+EXACT = dict.fromkeys(["rint", "floor", "ceil", "sqrt", "recip"], 1)  # of one float32, rounded as IEEE has it
 SHORT = {dtype: short for short, dtype in CASTS.items()}
 
 
@@ -86,7 +87,7 @@ def shifts(draw: st.DrawFn, dtype: str, places: str, depth: int) -> Binary:
 
 @st.composite
 def calls(draw: st.DrawFn, dtype: str, places: str, depth: int) -> Call:
-    counts = {"min": 2, "max": 2, "clip": 3, "abs": 1, "relu": 1, **({"rint": 1} if dtype == "float32" else {})}
+    counts = {"min": 2, "max": 2, "clip": 3, "abs": 1, "relu": 1, **(EXACT if dtype == "float32" else {})}
     name = draw(st.sampled_from(list(counts)))
     return Call(name, tuple(draw(expressions(dtype, places, depth)) for _ in range(counts[name])))
 
@@ -98,6 +99,8 @@ def expressions(dtype: str, places: str, depth: int = 3) -> st.SearchStrategy[Ex
         return leaves(dtype, places)
     below = st.deferred(lambda: expressions(dtype, places, depth - 1))
     sums = st.builds(Binary, st.sampled_from("+-*"), below, below)
+    if dtype == "float32":
+        sums = st.builds(Binary, st.sampled_from("+-*/"), below, below)
     forms = [
         leaves(dtype, places),
         sums,
@@ -133,11 +136,11 @@ def statements(draw: st.DrawFn, depth: int = 3) -> Typed:
         place for place, at in PLACES.items() if summed or all(isinstance(i, int) or i in written for i in at)
     )
     value = draw(expressions(dtype, places, depth))
-    accumulate = draw(st.booleans())
+    combiner = draw(st.sampled_from([None, None, "+", "max", "min"]))
     target = Access("target", indices)
-    statement = Statement(target, accumulate, value)
-    if not accumulate and not statement.reduced and draw(st.booleans()):
-        statement = Statement(target, accumulate, Binary(draw(st.sampled_from("+-*")), target, value))
+    statement = Statement(target, combiner, value)
+    if combiner is None and not statement.reduced and draw(st.booleans()):
+        statement = Statement(target, combiner, Binary(draw(st.sampled_from("+-*")), target, value))
     tensors = {**TENSORS, "target": tensor_type(dtype, indices)}
     return check_statement(parse_statement(str(statement)), tensors, SCALARS)
 

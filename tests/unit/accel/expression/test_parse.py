@@ -14,6 +14,7 @@ from accel.expression.syntax_tree import (
     Access,
     Binary,
     Cast,
+    Combiner,
     ExpressionError,
     Literal,
     Negate,
@@ -70,7 +71,10 @@ def test_the_parts_of_a_statement() -> None:
     assert statement.target == Access("C", ("i", "j"))
     assert (statement.operands, statement.scalars) == (("A", "B"), ("n",))
     assert (statement.axes, statement.reduced) == (("i", "j", "k"), ("k",))
-    assert statement.accumulate
+    assert statement.updates
+    assert statement.combiner == "+"
+    assert parse_statement("C[i] max= A[i, k]").combiner == "max"
+    assert parse_statement("C[i] min= A[i, k]").combiner == "min"
     assert not statement.reads_target
     assert parse_statement("C[i] = C[i] + D[i]").reads_target
     assert parse_statement("C[i] = C[i] + D[i]").operands == ("D",)
@@ -87,9 +91,10 @@ def test_a_sign_belongs_to_its_number() -> None:
     [
         ("", "column 1: found the end; expected the target"),
         ("C = 1", r"column 3: found '='; expected '\['"),
-        ("C[i] == 1", "column 6: found '=='; expected '=' or '\\+='"),
-        ("C[i] = 1 / 2", "column 10: found '/'; expected an operator or the end"),
-        ("C[i] = foo(1)", "column 8: found 'foo'; expected a function, one of abs, clip"),
+        ("C[i] == 1", "column 6: found '=='; expected '=', '\\+=', 'max=' or 'min='"),
+        ("C[i] max 1", "column 10: found '1'; expected '='"),
+        ("C[i] = 1 // 2", "column 10: found '//'; expected an operator or the end"),
+        ("C[i] = foo(1)", "column 8: found 'foo'; expected a function, one of abs, ceil, clip, erf"),
         ("C[i] = max(1)", r"column 13: found '\)'; expected ','"),
         ("C[i] = max", r"found the end; expected '\('"),
         ("C[i] = A[1.5]", "column 10: found '1.5'; expected an axis or an integer"),
@@ -130,9 +135,12 @@ def test_fifty_levels_are_accepted_and_printed() -> None:
 
 @pytest.mark.slow
 @settings(max_examples=share(80), deadline=None)
-@given(st.sampled_from(ELEMENT_TYPES).flatmap(lambda dtype: expressions(dtype, "pqrstv", 4)), st.booleans())
-def test_what_is_printed_parses_to_the_same(value: object, accumulate: bool) -> None:
-    statement = Statement(Access("target", ("i", 0)), accumulate, value)
+@given(
+    st.sampled_from(ELEMENT_TYPES).flatmap(lambda dtype: expressions(dtype, "pqrstv", 4)),
+    st.sampled_from([None, "+", "max", "min"]),
+)
+def test_what_is_printed_parses_to_the_same(value: object, combiner: Combiner | None) -> None:
+    statement = Statement(Access("target", ("i", 0)), combiner, value)
     again = parse_statement(str(statement))
     assert again == statement
     literals = [[type(node.value) for node in walk(tree) if isinstance(node, Literal)] for tree in (value, again.value)]

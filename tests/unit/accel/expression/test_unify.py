@@ -178,8 +178,9 @@ def lowered(statement: Typed) -> tirx.BufferStore | None:
 
     target = statement.statement.target
     value = tvm_form(statement.value, leaf)
-    if statement.statement.accumulate or statement.statement.reduced:
-        value = tirx.Add(leaf(target, statement.dtype), value)
+    if statement.statement.updates or statement.statement.reduced:
+        combined = {"+": tirx.Add, "max": tirx.Max, "min": tirx.Min}[statement.statement.combiner or "+"]
+        value = combined(leaf(target, statement.dtype), value)
     assume(len(scalars) == len(statement.scalars))
     body = tirx.BufferStore(buffers[target.name], value, [index(target)])
     for axis, variable in axes.items():

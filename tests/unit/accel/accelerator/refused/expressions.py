@@ -87,13 +87,13 @@ EXPRESSIONS = (
     ),
     _does(
         "a function that is none", "vector", _MAX, "DST[l] = maximum(DST[l], imm)",
-        "found 'maximum'; expected a function, one of abs, clip",
+        "found 'maximum'; expected a function, one of abs, ceil, clip, erf",
     ),
     _does(
         "a function of three", "vector", _MAX, "DST[l] = max(DST[l], imm, 0)", r"column 25: found ','; expected '\)'",
     ),
     _does(
-        "a division", "vector", _MAX, "DST[l] = DST[l] / imm", "column 17: found '/'; expected an operator or the end",
+        "a division", "vector", _MAX, "DST[l] = DST[l] / imm", "DST\\[l\\] / imm is float32; expected int32",
     ),
     _does(
         "two places of one operand", "vector", _MAX, "DST[l] = max(DST[l], DST[0])",
