@@ -19,6 +19,9 @@ from examples.mobilenet_v3 import mobilenet_v3
 from examples.resnet import resnet18, resnet34, resnet50
 from examples.resnet8 import resnet8
 from examples.shufflenet_v2 import shufflenet_v2
+from examples.transformers.decoders import gpt2_block, llama_block, llama_decode
+from examples.transformers.encoders import bert, bert_tiny, vit, whisper_encoder
+from examples.transformers.images import convnext, mlp_mixer, mobilevit
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,16 @@ NETWORKS = {
     "resnet34": Network(resnet34, "ResNet-34, 224x224, 1000 classes"),
     "resnet50": Network(resnet50, "ResNet-50, 224x224, 1000 classes"),
     "attention": Network(attention, "one block of self-attention, 32 tokens of 64 channels, 4 heads"),
+    "bert_tiny": Network(bert_tiny, "BERT, 2 layers of 128 channels, 128 tokens"),
+    "bert_base": Network(bert, "BERT, 12 layers of 768 channels, 128 tokens"),
+    "vit_tiny": Network(vit, "ViT, 12 layers of 192 channels, 224x224 in patches of 16, 1000 classes"),
+    "gpt2_block": Network(gpt2_block, "a block of GPT-2, 768 channels, 64 tokens"),
+    "llama_block": Network(llama_block, "a block like Llama's, 512 channels, 8 heads on 2, 64 tokens"),
+    "llama_decode": Network(llama_decode, "the same with one token, 63 in a cache"),
+    "whisper_encoder": Network(whisper_encoder, "Whisper tiny's encoder, 4 layers of 384 channels, 3000 frames"),
+    "mobilevit": Network(mobilevit, "MobileViT XXS, 256x256, 1000 classes"),
+    "convnext_tiny": Network(convnext, "ConvNeXt tiny, 224x224, 1000 classes"),
+    "mlp_mixer": Network(mlp_mixer, "MLP-Mixer S/16, 224x224, 1000 classes"),
     "conv224": Network(conv224, "one convolution of 16 channels, 224x224, quantised"),
 } | {
     name: Network(functools.partial(light.light, name), "of the onnx package, 224x224, 1000 classes")

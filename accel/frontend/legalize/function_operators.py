@@ -17,6 +17,7 @@ from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, set
 
 _BODIES = ("Attention", "CenterCropPad", "RotaryEmbedding")
 _EPSILON = 1e-5
+_PAST_KEY = 4  # its place among the inputs of Attention
 _MOMENT_AXES = (0, 2, 3)  # of MeanVarianceNormalization that states none
 
 Types = Mapping[str, onnx.ValueInfoProto]
@@ -52,6 +53,18 @@ def expand_functions(model: onnx.ModelProto, types: Types) -> bool:
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     return True
+
+
+def attention_macs(node: onnx.NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """Returns the multiply-accumulates of an Attention: of the scores, and of the values that they weigh."""
+    query, key, value = (shapes[name] for name in node.input[:3])
+    tokens, keys = query[-2], key[-2]
+    if len(node.input) > _PAST_KEY and node.input[_PAST_KEY]:
+        keys += shapes[node.input[_PAST_KEY]][-2]
+    if len(query) == len(("batch", "tokens", "channels")):
+        heads, kept = (int(attribute_of(node, name, 1)) for name in ("q_num_heads", "kv_num_heads"))
+        return query[0] * tokens * keys * (query[2] + value[2] * heads // kept)
+    return query[0] * query[1] * tokens * keys * (query[3] + value[3])
 
 
 class _Expansion:

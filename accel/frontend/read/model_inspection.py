@@ -11,6 +11,7 @@ import onnx
 from accel.errors import InvalidModel, UnsupportedShape
 from accel.frontend.fold.affine_channels import OPERATORS
 from accel.frontend.legalize.einsum_products import einsum_macs
+from accel.frontend.legalize.function_operators import attention_macs
 from accel.frontend.legalize.opset_downgrade import check_computed_before
 from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
 from accel.frontend.legalize.recurrent_cells import RECURRENT
@@ -35,6 +36,7 @@ _OPERANDS = {
     "MatMulInteger": (0, 1),
     "QLinearMatMul": (0, 3),
 }
+_OWN_COUNTS = {"Einsum": einsum_macs, "Attention": attention_macs}
 
 
 def macs_of(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> int:
@@ -45,8 +47,8 @@ def macs_of(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> int:
     if node.op_type in RECURRENT:
         steps = math.prod(shapes[node.input[0]][:2])  # of all sequences, each with its input and its state
         return steps * sum(math.prod(shapes[node.input[index]]) for index in (1, 2))
-    if node.op_type == "Einsum":
-        return einsum_macs(node, shapes)
+    if node.op_type in _OWN_COUNTS:
+        return _OWN_COUNTS[node.op_type](node, shapes)
     if node.op_type not in _OPERANDS or origins_of(node).get(node.name) in OPERATORS:
         return 0
     return _macs_of_operands(node, shapes)
