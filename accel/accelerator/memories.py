@@ -34,6 +34,16 @@ class Memory(DocumentPart):
         Count,
         Field(le=16, description="instructions that may use it at the same time", examples=[1]),
     ] = 2
+    banks: Annotated[
+        Count,
+        Field(
+            le=64,
+            description="equal parts of its addresses, of which each is read by one operand at a time: those that an "
+            "instruction reads together are placed in different ones",
+            examples=[4],
+            exclude_if=lambda banks: banks == 1,  # documents from before have the same id
+        ),
+    ] = 1
 
     @property
     def element_count(self) -> int:

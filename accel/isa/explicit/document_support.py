@@ -41,6 +41,7 @@ def _check_memories(accelerator: Accelerator) -> None:
     for index, memory in enumerate(accelerator.memories):
         size = f"{memory.element_bytes} bytes of an element; at most {operations.MAX_ELEMENT_BYTES}"
         require(memory.element_bytes <= operations.MAX_ELEMENT_BYTES, f"memories.{index}.shape", size)
+        require(memory.banks == 1, f"memories.{index}.banks", "the clock of explicit knows no banks; expected 1")
         total += memory.depth * memory.element_bytes
         together = f"{total} bytes of memories together; at most {operations.MAX_CHIP_BYTES}"
         require(total <= operations.MAX_CHIP_BYTES, f"memories.{index}.depth", together)

@@ -1,9 +1,10 @@
 """What a tiling costs on Gemmini, for the planner: an estimate in cycles from how the hardware takes a stream.
 
 Instructions enter the station in their order, so the loads of the next step wait until the products of this one have
-all entered: what overlaps of a step is what the station holds. Data and weights lie in one bank of the scratchpad, so a
-product takes twice as many cycles as the mesh has rows, and a row that is loaded meanwhile one more. A processor may be
-slower than all of that. ``accel/isa/gemmini/timing/stream_timing.py`` is the measure; this is only the guide.
+all entered: what overlaps of a step is what the station holds. Where the scratchpad has banks, data and weights lie in
+different ones, and a product takes as many cycles as the mesh has rows, else twice as many; a row that is loaded
+meanwhile takes one more. A processor may be slower than all of that. ``accel/isa/gemmini/timing/stream_timing.py`` is
+the measure; this is only the guide.
 """
 
 from typing import NamedTuple
@@ -42,7 +43,7 @@ def tiling_cost(
         # few loads are under way at once, and each waits for memory
         alone = (loads * (parameters.answer_latency + _LOAD) + rows) / parameters.commands_tracked
         loading = loading + times * np.maximum(row * rows, alone)
-    product = 2 * parameters.dim
+    product = parameters.dim * (1 if accelerator.memories[0].banks > 1 else 2)
     multiplying = product * c.tiles * c.reductions * sent.products
     steps = np.maximum(c.data_loads, c.weight_loads)
     held = parameters.execute_entries // 2 * product  # cycles of the products that the station holds

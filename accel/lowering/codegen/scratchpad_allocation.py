@@ -109,7 +109,13 @@ def _microops_buffer(
 
 
 def _places(view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var, _Place]:
+    """Where each buffer lies: from the beginning of its memory on, or at its end if it is read beside another one.
+
+    What is loaded into either end then meets the other only where the memory is nearly full.
+    """
     used = {memory.name: 0 for memory in accelerator.memories}
+    ends = {memory.name: memory.depth for memory in accelerator.memories}
+    beside = _read_beside_others(view, accelerator)
     places = {}
     for buffer, allocation in view.allocations.items():
         memory = accelerator.memory_of_scope(scope_of(buffer))
@@ -119,15 +125,37 @@ def _places(view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var, 
                 f"{buffer.name} is no whole number of elements of a scratchpad", field="accelerator.memories"
             )
         elements, copies = size // memory.element_count, buffer_contexts(allocation, view)
-        places[buffer] = _Place(str(buffer.name), memory.name, used[memory.name], elements, copies, allocation.loops)
-        used[memory.name] += elements * copies
+        if buffer in beside:
+            address = ends[memory.name] = ends[memory.name] - elements * copies
+        else:
+            address, used[memory.name] = used[memory.name], used[memory.name] + elements * copies
+        places[buffer] = _Place(str(buffer.name), memory.name, address, elements, copies, allocation.loops)
     for memory in accelerator.memories:
-        if used[memory.name] > memory.depth:
+        needed = used[memory.name] + memory.depth - ends[memory.name]
+        if needed > memory.depth:
             raise CompileError(
-                f"the buffers need {used[memory.name]} elements of {memory.name}; it has {memory.depth}",
+                f"the buffers need {needed} elements of {memory.name}; it has {memory.depth}",
                 field=memory_path(accelerator, memory.name, "depth"),
             )
     return places
+
+
+def _read_beside_others(view: InjectedFunction, accelerator: Accelerator) -> set[tirx.Var]:
+    """The buffers of memories in banks that a compute instruction uses beside one that stands before them."""
+    banked = {memory.scope for memory in accelerator.memories if memory.banks > 1}
+    first, beside = set[tirx.Var](), set[tirx.Var]()
+    for site in view.sites:
+        if not isinstance(accelerator.instruction(site.name), Compute):
+            continue
+        met: set[str] = set()
+        for buffer in dict.fromkeys(site.buffers):
+            scope = scope_of(buffer)
+            if scope in banked and scope in met and buffer not in first:
+                beside.add(buffer)
+            elif scope in banked and buffer not in beside:
+                first.add(buffer)
+                met.add(scope)
+    return beside
 
 
 def _dram_bases(function: tirx.PrimFunc, view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var, tirx.Var]:

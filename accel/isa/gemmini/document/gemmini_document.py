@@ -47,6 +47,7 @@ def gemmini_accelerator(
                 shape=(dim,),
                 depth=parameters.scratchpad_rows,
                 ports=parameters.scratchpad_banks,
+                banks=parameters.scratchpad_banks,
             ),
             Memory(
                 name=_ACC,
@@ -55,6 +56,7 @@ def gemmini_accelerator(
                 shape=(dim,),
                 depth=parameters.accumulator_rows,
                 ports=parameters.accumulator_banks,
+                banks=parameters.accumulator_banks,
             ),
         ),
         units=("load", "execute", "store"),

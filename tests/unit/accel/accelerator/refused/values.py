@@ -30,6 +30,10 @@ _CASES = (
         "a memory without ports", "vector", "memories/acc/ports", 0, "memories/acc/ports",
         "greater than or equal to 1; found 0",
     ),
+    (
+        "banks that no clock knows", "vector", "memories/acc/banks", 2, "memories/acc/banks",
+        "the clock of explicit knows no banks; expected 1",
+    ),
     ("a scope of the host", "mvin-mvout", "memories/a/scope", "global", "memories/a/scope", "local.*; found 'global'"),
     (
         "a name with a space", "mvin-mvout", "instructions/mvin_a/name", "mvin a", "instructions/0/name",
@@ -37,7 +41,7 @@ _CASES = (
     ),
     (
         "a key with a typing mistake", "mvin-mvout", "memories/a", lambda old: old | {"dtpye": "int8"},
-        "memories/a/dtpye", "no key 'dtpye' here; the nearest is dtype; there are depth, dtype, name",
+        "memories/a/dtpye", "no key 'dtpye' here; the nearest is dtype; there are banks, depth, dtype",
     ),
     (
         "a key that must be there with a typing mistake", "mvin-mvout", "instructions/mvin_a",
