@@ -10,7 +10,7 @@ from pathlib import Path
 from examples.networks import NETWORKS, build
 from examples.qdq import Scales, to_qdq
 
-OPSETS = range(9, 22)
+OPSETS = range(9, 25)
 _SCALES: dict[str, Scales] = {"power-of-two": "power of two", "free": "free"}
 
 

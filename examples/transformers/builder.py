@@ -40,9 +40,15 @@ class Heads:
 
 
 class Tokens:
-    """The network so far. A method adds nodes, below the module that :meth:`within` names, and returns their result."""
+    """The network so far. A method adds nodes, below the module that :meth:`within` names, and returns their result.
+
+    Raises:
+        ValueError: the opset is below 17.
+    """
 
     def __init__(self, name: str, seed: int, opset: int = PLAIN) -> None:
+        if opset < PLAIN:
+            raise ValueError(f"{name} has LayerNormalization, which opset {PLAIN} begins with; it cannot be of {opset}")
         self.graph = Graph(name)
         self.opset = opset
         self.random = np.random.default_rng(seed)

@@ -57,6 +57,7 @@ def test_file_is_the_model_that_was_asked_for(tmp_path: Path) -> None:
         [
             (["lenet"], "invalid choice: 'lenet'"),
             (["conv224", "--opset", "13"], "conv224 has no option opset"),
+            (["bert_tiny", "--opset", "16"], "opset 17 begins with"),
             (["light_squeezenet", "--batch-norm"], "light_squeezenet has no option batch_norm"),
             (["resnet8", "--opset", "8"], "invalid choice: 8"),
         ]
