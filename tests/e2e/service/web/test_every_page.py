@@ -93,7 +93,7 @@ def open_whole(page: Page, path: str) -> None:
     page.goto(path)
     page.evaluate("document.querySelectorAll('details:not(.menu)').forEach(each => each.open = true)")
     height = page.evaluate("document.documentElement.scrollHeight")
-    for top in range(0, height, 600):
+    for top in range(0, height, 800):
         page.evaluate(f"scrollTo(0, {top})")
         page.wait_for_timeout(40)
     page.wait_for_load_state("networkidle")
