@@ -222,3 +222,11 @@ def fork_server() -> Iterator[Callable[..., ForkClient]]:
     yield lambda *arguments: made.setdefault(arguments, _Shared(*arguments))
     for each in made.values():
         ForkClient.close(each)
+
+
+@pytest.fixture(scope="session")
+def apis_share_fork_servers(fork_server: Callable[..., ForkClient]) -> Iterator[None]:
+    """Apis in the test's own process; loading the compiler takes longer than most of what they are asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("service.app.ForkClient", fork_server)
+        yield

@@ -14,6 +14,7 @@ from tests.conftest import ROOT, Service
 from tests.fuzz.document_campaign import seed_documents
 from tests.fuzz.document_mutations import mutated
 from tests.fuzz.onnx_campaign import HANGS
+from tests.helpers.marking import share
 from worker.records.problem_details import LONGEST
 
 TYPES = {f"/problems/{slug}" for slug in (*SERVICE_TYPES, *accel_types())}
@@ -50,9 +51,10 @@ def upload(service: Service, seed: int, count: int) -> Counter[int]:
 
 @pytest.mark.slow
 def test_hundreds_of_mutated_documents(tmp_path: Path, service: Service) -> None:
-    told = campaign(tmp_path, 300, 3, 120)
-    assert told["accepted"] > 10
-    assert upload(service, 4, 60)[422] > 30
+    count, uploads = share(400), share(120)
+    told = campaign(tmp_path, count, 3, 120)
+    assert told["accepted"] > count // 30
+    assert upload(service, 4, uploads)[422] > uploads // 2
 
 
 @pytest.mark.long

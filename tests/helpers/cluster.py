@@ -58,13 +58,13 @@ class Cluster:
     def start_api(self) -> None:
         self._start("api", [sys.executable, "-m", "service.cli", "api", "--port", str(self._port)])
 
-    def start_worker(self, name: str) -> None:
-        self._start(name, [sys.executable, "-m", "worker.runner.worker_main"])
+    def start_worker(self, name: str, **environment: str) -> None:
+        self._start(name, [sys.executable, "-m", "worker.runner.worker_main"], **environment)
 
-    def _start(self, name: str, command: list[str]) -> None:
+    def _start(self, name: str, command: list[str], **environment: str) -> None:
         with (self._logs / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                command, cwd=ROOT, env=os.environ | self._environment, stdout=log, stderr=log
+                command, cwd=ROOT, env=os.environ | self._environment | environment, stdout=log, stderr=log
             )
 
     def pid(self, name: str) -> int:
@@ -77,6 +77,11 @@ class Cluster:
         """As the kernel does it when memory runs out; what was its own goes with it or not."""
         self._processes[name].kill()
         self._processes[name].wait()
+
+    def end(self, name: str) -> None:
+        """Ask one to leave, and wait for it."""
+        self._processes[name].terminate()
+        self._processes[name].wait(20)
 
     def wipe_redis(self) -> None:
         """Kill Redis, and lose all that it had."""
@@ -116,6 +121,16 @@ class Cluster:
         while time.monotonic() < deadline:
             with contextlib.suppress(httpx2.HTTPError):
                 if self.client.get("/readyz").status_code == 200:
+                    return True
+            time.sleep(0.1)
+        return False
+
+    def answers(self, seconds: float = _UP_WITHIN) -> bool:
+        """Whether the api answers, workers or not."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with contextlib.suppress(httpx2.HTTPError):
+                if self.client.get("/healthz").status_code == 200:
                     return True
             time.sleep(0.1)
         return False

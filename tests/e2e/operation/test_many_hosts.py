@@ -123,7 +123,7 @@ def test_hosts(there: Hosts, store: Store) -> None:
 
     there.add("b")
     there.workers(2)
-    jobs = [submit(there, model) for _ in range(8)]
+    jobs = [submit(there, model) for _ in range(4)]
     assert {wait(there, job)["state"] for job in jobs} == {"succeeded"}
     places = [host_of(there, store, job) for job in jobs]
     assert {id(place) for place in places} == {id(there.all["a"]), id(there.all["b"])}

@@ -178,7 +178,7 @@ class Chaos:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with running_cluster(tmp_path, workers=3, CYCLOPS_LOG_LEVEL="WARNING") as cluster:
+    with running_cluster(tmp_path, workers=2, CYCLOPS_LOG_LEVEL="WARNING") as cluster:
         yield cluster
 
 

@@ -1,16 +1,17 @@
 """The tutorials, followed step by step: every file that they write, every command, and what it prints.
 
-What comes before the whole network is quick; the first one's is followed by the quick tests too.
+What comes before the whole network takes little time; CI follows one to its end.
 """
 
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.marking import rest_all
+from tests.helpers.marking import others_all
 from tests.helpers.transcript import Command, File, follow, prepare, steps
 
 TUTORIALS = sorted((Path(__file__).parents[3] / "docs" / "tutorials").glob("*.md"))
+WHOLE, OTHERS = TUTORIALS[1], [TUTORIALS[0], TUTORIALS[2]]
 NETWORK = "examples.resnet8"
 
 
@@ -39,7 +40,7 @@ def test_there_are_three() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", rest_all(TUTORIALS), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", others_all(TUTORIALS, OTHERS), ids=lambda path: path.stem)
 def test_the_beginning(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     todo = quick(path.read_text(encoding="utf-8"))
     assert sum(isinstance(step, Command) for step in todo) > 5
@@ -47,6 +48,6 @@ def test_the_beginning(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", others_all(TUTORIALS, [WHOLE]), ids=lambda path: path.stem)
 def test_the_whole(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     follow_all(list(steps(path.read_text(encoding="utf-8"))), tmp_path, monkeypatch)

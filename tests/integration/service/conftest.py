@@ -1,19 +1,15 @@
 """Fixtures of the service's integration tests."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.helpers.idle_service import Quiet, quiet_service
-from worker.sandbox.fork_client import ForkClient
 
 
 @pytest.fixture(scope="session", autouse=True)
-def apis_share_fork_servers(fork_server: Callable[..., ForkClient]) -> Iterator[None]:
-    """Apis in the test's own process; loading the compiler takes longer than most of what they are asked."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.app.ForkClient", fork_server)
-        yield
+def quiet_services_share_fork_servers(apis_share_fork_servers: None) -> None:
+    """Those that run in the test's own process."""
 
 
 @pytest.fixture(scope="module", params=["folder", pytest.param("bucket", marks=pytest.mark.slow)])

@@ -17,7 +17,7 @@ SLOW = {"resnet34", "resnet50", "efficientnet_b0", "shufflenet_v2"} | {
     f"light_{name}" for name in ("bvlc_alexnet", "densenet121", "inception_v2", "resnet50", "vgg19", "zfnet512")
 }
 # whose parts are those of others here
-ALIKE = {"resnet18", "mobilenet_v1", "light_inception_v1"} | (SLOW - {"resnet50", "light_densenet121"})
+ALIKE = {"resnet18", "mobilenet_v1", "light_inception_v1"} | (SLOW - {"resnet50"})
 
 
 @dataclass(frozen=True)

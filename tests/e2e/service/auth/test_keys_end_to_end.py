@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from service.cli.commands import app
-from tests.conftest import ROOT, running_service
+from tests.conftest import ROOT
 from tests.helpers.cluster import Cluster
+from tests.helpers.idle_service import quiet_service
 from worker.identity.secret_tokens import KEY, is_well_formed
 
 
@@ -95,11 +96,11 @@ def another_api(data: Path, **environment: str) -> Iterator[str]:
 def test_a_revoked_key_is_out_everywhere(tmp_path: Path) -> None:
     """While it is being used, against two apis; another key of the same owner goes on."""
     with (
-        running_service(tmp_path, CYCLOPS_AUTH="keys") as service,
+        quiet_service(tmp_path, auth="keys") as quiet,
         another_api(tmp_path, CYCLOPS_AUTH="keys") as other,
         httpx2.Client(timeout=10) as client,
     ):
-        urls = (service.url, other)
+        urls = (str(quiet.client.base_url).rstrip("/"), other)
         text, stays = (keys(tmp_path, "add", name, "--owner", "alice").strip() for name in ("goes", "stays"))
 
         def status(url: str, key: str) -> int:

@@ -20,7 +20,6 @@ from accel.driver.run_options import Options
 from accel.errors import CyclopsError
 from tests.conftest import Service
 from tests.helpers.commands import cyclops_here
-from tests.helpers.marking import rest_all
 from tests.helpers.models.exported_files import (
     FILES,
     IMAGE,
@@ -247,9 +246,9 @@ def check(data: bytes, service: Service, folder: Path) -> bool:
 
 
 def turns() -> Iterator[Any]:
-    """CI has all that is refused, and a sixth of what runs: tests of each habit run the others by the library."""
+    """CI has all that is refused, and a twelfth of what runs: tests of each habit run the others by the library."""
     for at, name in enumerate(name for name in HABITS if not is_refused(name)):
-        yield pytest.param(name, marks=[pytest.mark.all] if at % 6 else [])
+        yield pytest.param(name, marks=[pytest.mark.all] if at % 12 else [])
     yield from filter(is_refused, HABITS)
 
 
@@ -264,7 +263,8 @@ def test_all_doors_say_the_same(name: str, service: Service, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", rest_all(QUANTISED))
+@pytest.mark.all  # what runs is among the habits
+@pytest.mark.parametrize("form", QUANTISED)
 def test_all_doors_say_the_same_of_a_quantised_model(form: QuantFormat, service: Service, tmp_path: Path) -> None:
     made = quantised_statically(every_layer().model(), tmp_path, (SIGNED, SIGNED), form)
     assert check(made.SerializeToString(), service, tmp_path)

@@ -116,11 +116,8 @@ def test_too_many_jobs_wait(enter: Callable[[str], httpx2.Client], is_problem: C
 
 
 @pytest.mark.slow
-def test_where_no_keys_are_needed_addresses_may_be_counted(
-    start_service: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory, is_problem: Check
-) -> None:
-    settings = {"CYCLOPS_RATE_BY_ADDRESS": "true", "CYCLOPS_RATE_UPLOADS": "1"}
-    with start_service(tmp_path_factory.mktemp("addresses"), **settings) as running:
+def test_where_no_keys_are_needed_addresses_may_be_counted(tmp_path: Path, is_problem: Check) -> None:
+    with quiet_service(tmp_path, rate_by_address=True, rate_uploads=2) as running:  # which has had an upload
         assert running.client.post("/v1/models", content=b"none").status_code == 422
         is_problem(running.client.post("/v1/models", content=b"none"), 429, "rate-limited")
 

@@ -19,7 +19,7 @@ from tests.helpers.records import RESULT, publish_all
 from worker.records.job_store import Jobs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
-MEGABYTES, CLIENTS, ROOM = 40, 12, 80
+MEGABYTES, CLIENTS, ROOM = 20, 8, 80
 
 
 @pytest.fixture

@@ -3,14 +3,13 @@ import hashlib
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 
 from service.web.templating import static_files
+from tests.helpers.idle_service import quiet_service
 from worker.config.settings import Settings
 
 
@@ -73,15 +72,16 @@ def test_no_other_site_may_ask(client: httpx2.Client) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_settings_say(start_service: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_what_the_settings_say(tmp_path: Path) -> None:
     settings = {
-        "CYCLOPS_AUTH": "keys",
-        "CYCLOPS_CORS_ORIGINS": "https://a.example, https://b.example",
-        "CYCLOPS_HSTS_SECONDS": "3600",
-        "CYCLOPS_FRAME_ANCESTORS": "https://a.example",
-        "CYCLOPS_REFERRER_POLICY": "",
+        "auth": "keys",
+        "cors_origins": "https://a.example, https://b.example",
+        "hsts_seconds": 3600,
+        "frame_ancestors": "https://a.example",
+        "referrer_policy": "",
     }
-    with start_service(tmp_path_factory.mktemp("browsers"), **settings) as running:
+    with quiet_service(tmp_path, **settings) as running:
+        del running.client.headers["Authorization"]
         refused = running.client.get("/v1/jobs", headers={"Origin": "https://b.example"})
         assert refused.status_code == 401
         assert refused.headers["Access-Control-Allow-Origin"] == "https://b.example"

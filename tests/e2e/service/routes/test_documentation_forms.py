@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from tests.conftest import Service
+from tests.helpers.marking import rest_all
 from tests.helpers.swagger_requests import Pressed, all_pressed
 from worker.identity.api_keys import ApiKeys
 from worker.storage.object_store import Store
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 Start = Callable[..., Any]
 
 
-@pytest.fixture(scope="module", params=["off", "keys"])
+@pytest.fixture(scope="module", params=rest_all(["keys", "off"]))
 def fresh(request: pytest.FixtureRequest, start_service: Start, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
     data = tmp_path_factory.mktemp("fresh")
     with start_service(data, CYCLOPS_AUTH=request.param) as service:

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from examples.single import Conv, conv_model
 from tests.conftest import Service
 from tests.helpers.chromium import visiting
+from tests.helpers.marking import rest_all
 
 pytestmark = pytest.mark.slow
 MARK = "listed-in-chromium"  # no other test's jobs have it
@@ -38,7 +39,7 @@ def expect_labels(page: Page, wanted: list[str]) -> None:
     expect(page.locator("tbody th[scope=row] > a:first-child")).to_have_text(wanted)
 
 
-@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+@pytest.mark.parametrize("script", rest_all([False, True]), ids=["no script", "script"])
 def test_search_sort_tag_and_compare(
     service: Service, browser: Browser, jobs: list[dict[str, Any]], *, script: bool
 ) -> None:
@@ -83,7 +84,7 @@ def test_search_sort_tag_and_compare(
         page.wait_for_load_state("networkidle")
 
 
-@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+@pytest.mark.parametrize("script", rest_all([True, False]), ids=["script", "no script"])
 def test_chosen_jobs_are_deleted_after_a_question(service: Service, browser: Browser, *, script: bool) -> None:
     program = service.client.get("/v1/programs").json()["items"][-1]["id"]
     asked = {"program": program, "fresh": True, "tags": [f"erased {script}"]}
@@ -108,7 +109,7 @@ def test_chosen_jobs_are_deleted_after_a_question(service: Service, browser: Bro
     assert {service.client.get(f"/v1/jobs/{job_id}").status_code for job_id in ids} == {404}
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+@pytest.mark.parametrize(("width", "scheme"), rest_all([(390, "dark"), (1280, "light")]))
 def test_lists_fit_and_are_accessible(
     service: Service, browser: Browser, jobs: list[dict[str, Any]], width: int, scheme: Any
 ) -> None:

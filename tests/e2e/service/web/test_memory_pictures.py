@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from examples.single import Conv, conv_model
 from tests.helpers.chromium import Visit, visiting
+from tests.helpers.marking import rest_all
 
 pytestmark = pytest.mark.slow
 WIDE = {"width": 1200, "height": 900}
@@ -134,7 +135,7 @@ def test_the_picture_can_be_saved(visit: Visit, job: dict) -> None:
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+@pytest.mark.parametrize(("width", "scheme"), rest_all([(390, "dark"), (1280, "light")]))
 def test_everybody_can_read_it(browser: Browser, service: Any, job: dict, plan: dict, width: int, scheme: Any) -> None:
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
     with visiting(browser, service.url, **options) as visit:

@@ -97,6 +97,7 @@ def test_the_whole_trace_opens_in_the_viewer_and_nothing_leaves_this_host(
     assert len(page.context.pages) == 2
 
 
+@pytest.mark.all  # without the viewer it is a download of the same
 def test_what_is_in_view_opens_in_the_viewer(visitor: Visitor, job_id: str, share: str) -> None:
     opened(visitor, job_id, share, "&begin=10&end=60")
     with visitor.page.expect_response(re.compile("format=perfetto")) as answer:

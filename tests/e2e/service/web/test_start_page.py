@@ -13,6 +13,7 @@ from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from examples.single import Conv, conv_model
 from tests.conftest import Service
 from tests.helpers.chromium import Visit, visiting
+from tests.helpers.marking import rest_all
 from worker.examples import examples
 
 pytestmark = pytest.mark.slow
@@ -109,7 +110,8 @@ def test_completion_offers_what_the_schema_has_at_that_place(service: Service, b
 
 
 def test_hovering_tells_what_a_key_is(service: Service, browser: Browser) -> None:
-    with on_page(browser, service, "/") as visit:
+    with on_page(browser, service, "/accelerators") as visit:
+        visit.page.get_by_label("Begin with").select_option("vta")
         open_editor(visit.page)
         shown = visit.page.locator(".cm-tooltip-hover")
         for text, key in (("depth", "depth"), ("wgt_buffer", "scope"), ("word_bits", None)):
@@ -216,10 +218,10 @@ def test_a_dropped_model_is_chosen_and_planned(service: Service, browser: Browse
         assert page.locator("#uploaded").input_value() == sent["id"]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+@pytest.mark.parametrize(("width", "scheme"), rest_all([(390, "dark"), (1280, "light")]))
 def test_the_editor_fits_and_is_left_by_keyboard(service: Service, browser: Browser, width: int, scheme: Any) -> None:
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-    with on_page(browser, service, "/", **options) as visit:
+    with on_page(browser, service, "/accelerators", **options) as visit:
         page = visit.page
         editor = open_editor(page)
         write(page, "family: vta\n|")
@@ -299,7 +301,7 @@ def test_a_job_has_the_tags_and_the_note_of_its_form(service: Service, browser: 
 
 
 def test_a_busy_service_is_asked_again(service: Service, browser: Browser) -> None:
-    with on_page(browser, service, "/") as visit:
+    with on_page(browser, service, "/accelerators") as visit:
         page, asked = visit.page, []
 
         def refuse(route: Any) -> None:

@@ -11,12 +11,12 @@ from examples.single import Conv, conv_model
 from tests.conftest import keep_machine_code
 from tests.e2e.service.web.test_timeline_page import COLOUR, PIXELS, WIDE, lanes, opened, place, settled
 from tests.helpers.chromium import Visit, visiting
-from tests.helpers.marking import rest_slow
+from tests.helpers.marking import rest_all
 
 HEAD = 3  # pixels from an arrow's point to the middle of its head
 
 
-@pytest.fixture(scope="module", params=rest_slow(["output-stationary", "gemmini"]))
+@pytest.fixture(scope="module", params=rest_all(["gemmini", "output-stationary"]))
 def job(service: Any, request: pytest.FixtureRequest) -> dict:
     keep_machine_code(request.param)
     layer = Conv(channels=16, filters=16, height=14, width=14, kernel=(3, 3), pads=(1, 1, 1, 1))

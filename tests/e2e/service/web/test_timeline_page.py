@@ -288,7 +288,7 @@ def test_by_keyboard_alone(visit: Visit, job: dict, records: list[dict]) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("scheme", "viewport"), [("light", {"width": 360, "height": 740}), ("dark", WIDE)], ids=["phone", "dark"]
+    ("scheme", "viewport"), rest_all([("light", {"width": 360, "height": 740}), ("dark", WIDE)]), ids=["phone", "dark"]
 )
 def test_everybody_can_use_it(browser: Browser, service: Any, job: dict, scheme: str, viewport: dict[str, int]) -> None:
     with visiting(browser, service.url, viewport=viewport, color_scheme=scheme) as visit:

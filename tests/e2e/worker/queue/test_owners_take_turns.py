@@ -4,13 +4,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from examples.mobilenet_v2 import mobilenet_v2
 from tests.helpers import processes
-from tests.helpers.cluster import Cluster, running_cluster
+from tests.helpers.cluster import Cluster
+from tests.helpers.marking import rest_all
 from tests.helpers.programs.hand_programs import addition, zipped
 from worker.queue.job_queue import JobQueue
 from worker.records.job_request import JobRequest
@@ -19,13 +19,8 @@ from worker.records.job_store import Jobs
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc"),
     pytest.mark.slow,
+    pytest.mark.xdist_group("cluster"),
 ]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("turns"), CYCLOPS_LOG_LEVEL="WARNING") as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +36,7 @@ def wait(cluster: Cluster, location: str, state: str, seconds: float) -> dict:
     return job
 
 
-@pytest.mark.parametrize("redis_dies_too", [False, True])
+@pytest.mark.parametrize("redis_dies_too", rest_all([True, False]))
 def test_the_job_of_a_killed_worker_is_the_next(cluster: Cluster, program: str, redis_dies_too: bool) -> None:
     model = cluster.client.post("/v1/models", content=mobilenet_v2().SerializeToString()).json()["id"]
     long = {"model": model, "accelerator": "vta", "fresh": True}

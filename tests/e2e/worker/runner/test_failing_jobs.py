@@ -16,6 +16,8 @@ from examples.mobilenet_v2 import mobilenet_v2
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
 from tests.helpers import processes
+from tests.helpers.cluster import Cluster
+from tests.helpers.marking import rest_all
 from worker.records.job_record import FORMAT
 from worker.storage.redis_server import connect
 
@@ -156,6 +158,7 @@ def test_results_wait_for_the_end(own: Any, is_problem: Callable[..., dict]) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.all  # of a job that waits and of one that runs there are tests of outages, each time
 def test_a_queue_that_forgets_everything(own: Any) -> None:
     """What was accepted is run all the same."""
     running, queued = own.submit(long()), own.submit(SHORT)
@@ -198,6 +201,18 @@ def test_an_operator_that_nobody_runs_fails_with_its_name(own: Any) -> None:
     assert "Sin" in problem["detail"]
 
 
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, str]]:
+    """An api whose workers come and go, and a model."""
+    cluster = Cluster(tmp_path_factory.mktemp("limited"), workers=0)
+    try:
+        cluster.start_what_is_down()
+        assert cluster.answers(), cluster.log("api")
+        yield cluster, cluster.client.post("/v1/models", content=longer()).json()["id"]
+    finally:
+        cluster.stop()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "slug"),
@@ -211,18 +226,27 @@ def test_an_operator_that_nobody_runs_fails_with_its_name(own: Any) -> None:
     ],
     ids=["wall time", "processor time", "memory", "file size", "all files", "disk"],
 )
-def test_limits(start_service: Callable[..., Any], tmp_path: Path, limit: dict[str, str], slug: str) -> None:
-    with start_service(tmp_path, **limit) as service:
-        job = service.wait(service.submit(longer()), 60)
+def test_limits(limited: tuple[Cluster, str], limit: dict[str, str], slug: str) -> None:
+    cluster, model = limited
+    asked = {"model": model, "accelerator": "vta", "fresh": True}
+    location = cluster.client.post("/v1/jobs", json=asked).headers["location"]
+    cluster.start_worker("limited", **limit)
+    try:
+        deadline = time.monotonic() + 120
+        while not (job := cluster.client.get(location).json())["finished"]:
+            assert time.monotonic() < deadline, job
+            time.sleep(0.05)
         assert job["state"] == "failed", job
         assert job["error"]["type"] == f"/problems/{slug}", job
         assert job["attempt"] == 1
-        assert service.client.get("/readyz").status_code == 200
+        assert cluster.client.get("/readyz").status_code == 200
+    finally:
+        cluster.end("limited")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_stopping_the_service_stops_everything(
+@pytest.mark.parametrize("number", rest_all([signal.SIGTERM, signal.SIGINT]))
+def test_stopping_or_killing_the_service_stops_everything(
     start_service: Callable[..., Any], tmp_path: Path, number: signal.Signals
 ) -> None:
     with start_service(tmp_path) as service:
@@ -236,11 +260,6 @@ def test_stopping_the_service_stops_everything(
 
     with start_service(tmp_path, CYCLOPS_RECONCILE_SECONDS="1") as service:
         assert service.wait(location, 60)["state"] == "succeeded"
-
-
-@pytest.mark.slow
-def test_killing_the_service_leaves_no_process(start_service: Callable[..., Any], tmp_path: Path) -> None:
-    with start_service(tmp_path) as service:
         model = service.client.post("/v1/models", content=SHORT).json()["id"]
         job = {"model": model, "accelerator": "vta"}
         assert service.client.post("/v1/jobs?dry_run=true", json=job).status_code == 200

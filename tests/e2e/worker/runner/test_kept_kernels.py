@@ -71,6 +71,7 @@ def test_nothing_is_compiled_twice(start_service: Callable[..., Any], tmp_path: 
 
 
 @pytest.mark.slow
+@pytest.mark.all  # of a machine of a user, whose first job compiles too, the other test is
 def test_without_a_warm_up_the_first_job_compiles_for_all(start_service: Callable[..., Any], tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "CYCLOPS_WARM_UP": "none"}
     with start_service(tmp_path / "data", **environment) as service:

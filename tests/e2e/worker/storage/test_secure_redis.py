@@ -74,6 +74,7 @@ def test_tls(tls_port: int, made: Certificates) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.all  # hosts of workers have the same, each time
 def test_a_service_behind_tls(
     tls_port: int, made: Certificates, tmp_path: Path, start_service: Callable[..., object]
 ) -> None:

@@ -14,6 +14,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.frontend.quantize.quantize_model import quantize_model
 from examples.graph import Graph
+from tests.helpers.marking import rest_all
 from tests.reference.host import draw_inputs, run_onnx
 
 BLOCKS, CHANNELS, SIDE = 50, 8, 8
@@ -45,7 +46,7 @@ def sqnr(exact: npt.NDArray[np.float32], result: npt.NDArray[np.float32]) -> flo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["vta", "gemmini", "vta-chisel"])
+@pytest.mark.parametrize("preset", rest_all(["vta", "gemmini", "vta-chisel"]))
 def test_a_trunk_of_fifty_blocks_keeps_its_accuracy(preset: str, tmp_path: Path) -> None:
     model, accelerator = deep_residual_network(0), load_accelerator(preset)
     inputs = draw_inputs(model)

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import Options, run_model
-from examples.resnet8 import resnet8
-run_model(resnet8().SerializeToString(), load_accelerator("vta"), Options(seed=3), Path(sys.argv[1]))
+from examples.networks import build
+run_model(build("keyword_spotting").SerializeToString(), load_accelerator("vta"), Options(seed=3), Path(sys.argv[1]))
 """
 
 

@@ -18,7 +18,7 @@ from accel.frontend.onnx_model.model_limits import LIMITS
 from accel.frontend.read.load_model import load_model
 from accel.frontend.read.model_inspection import inspect_model, inspect_upload
 from accel.verify.output_comparison import sqnr_db
-from tests.helpers.marking import others_all, rest_slow
+from tests.helpers.marking import others_all, rest_all, rest_slow
 from tests.helpers.models import exported_files
 from tests.helpers.models.exported_files import DOMAIN, FILES, REFUSED, function, graph, info, model, node, untyped
 
@@ -171,7 +171,7 @@ def test_a_graph_of_calls_may_have_as_many_nodes_as_any() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["functions", "a loop", "unread outputs"])
+@pytest.mark.parametrize("name", rest_all(["a loop", "functions", "unread outputs"]))
 def test_nothing_is_written_to_the_standard_error(name: str, tmp_path: Path) -> None:
     """TVM's C++ warns past Python's streams, so another process is looked at."""
     path = tmp_path / "model.onnx"

@@ -32,9 +32,12 @@ def runs(place: int, case: Case) -> list[tuple[int, str]]:
     return list(dict.fromkeys([(newest, "vta"), (older, "vta"), (newest, OTHERS[place % len(OTHERS)])]))
 
 
-def chosen(place: int, case: Case) -> tuple[int, str]:
-    """The run of a case that CI has. The rotation's length is prime to those of opsets and of accelerators."""
-    return runs(place, case)[(0, 1, -1, 1, -1)[place % 5]]
+def chosen(place: int, case: Case) -> tuple[int, str] | None:
+    """The run of a case that CI has; five of seven it plans alone.
+
+    The rotations' lengths are prime to those of opsets and of accelerators.
+    """
+    return None if place % 7 not in (0, 3) else runs(place, case)[(0, 1, -1, 1, -1)[place % 5]]
 
 
 def all_runs() -> Iterator[Any]:
@@ -44,9 +47,10 @@ def all_runs() -> Iterator[Any]:
 
 
 def all_plans() -> Iterator[Any]:
-    """CI plans what it does not run: a run maps as its plan does, and is held against the same."""
+    """CI plans what it does not run on VTA: a run maps as its plan does, and is held against the same."""
     for place, (name, case) in enumerate(CASES.items()):
-        yield pytest.param(name, marks=[pytest.mark.all] if chosen(place, case) == (case.opsets[-1], "vta") else [])
+        run = chosen(place, case)
+        yield pytest.param(name, marks=[pytest.mark.all] if run is not None and run[1] == "vta" else [])
 
 
 def check(case: Case, macs: Macs, host: set[str], *, exactly: bool = True) -> None:

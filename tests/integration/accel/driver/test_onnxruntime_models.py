@@ -14,7 +14,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.report.report_documents import Report
 from examples.resnet8 import resnet8
-from tests.helpers.marking import pairwise
+from tests.helpers.marking import others_all
 from tests.helpers.models.onnxruntime_networks import inception, mobile
 from tests.helpers.models.operator_models import SIGNED, UNSIGNED, quantised_dynamically, quantised_statically
 from tests.integration.accel.frontend.operator_form.test_operator_form_integer import dynamic_network
@@ -36,9 +36,11 @@ TYPES = {"int8": (SIGNED, SIGNED), "uint8 and int8": (UNSIGNED, SIGNED), "uint8"
 WAYS = [  # in one of the two forms each
     (network, place, types, form)
     for (network, place, types), form in zip(
-        product(("resnet8", "mobile", "inception"), range(len(OPTIONS)), TYPES), cycle(QuantFormat)
+        product(("resnet8", "mobile", "inception", "block"), range(len(OPTIONS)), TYPES), cycle(QuantFormat)
     )
 ]
+# every time: the small network in all ways, and the others with all options
+OFTEN = [way for way in WAYS if way[0] == "block" or (way[0] != "mobile" and list(TYPES)[way[1] % 3] == way[2])]
 
 
 def run(
@@ -80,7 +82,7 @@ def test_the_accelerator_contracts_what_is_quantised_at_run_time(tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("network", "options", "types", "form"), pairwise(WAYS))
+@pytest.mark.parametrize(("network", "options", "types", "form"), others_all(WAYS, OFTEN))
 def test_every_way_to_quantise(network: str, options: int, types: str, form: QuantFormat, tmp_path: Path) -> None:
     run(tmp_path, network, "vta", TYPES[types], form, **OPTIONS[options])
 
@@ -88,7 +90,13 @@ def test_every_way_to_quantise(network: str, options: int, types: str, form: Qua
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "types", "preset"),
-    pairwise(product(("mobile", "inception"), TYPES, ("vta-chisel", "gemmini", "vector"))),
+    others_all(
+        product(("block", "mobile", "inception"), TYPES, ("vta-chisel", "gemmini", "vector")),
+        [
+            *product(("block",), TYPES, ("vta-chisel", "gemmini", "vector")),
+            *[("mobile", "int8", "vector"), ("inception", "uint8", "gemmini")],
+        ],
+    ),
 )
 def test_every_accelerator(network: str, types: str, preset: str, tmp_path: Path) -> None:
     run(tmp_path, network, preset, TYPES[types], QuantFormat.QOperator, per_channel=types == "int8")

@@ -14,7 +14,7 @@ from accel.report.report_documents import Report
 from examples.autoencoder import autoencoder
 from examples.resnet8 import resnet8
 from examples.single import Conv, Dense, conv_model, dense_model
-from tests.helpers.marking import rest_slow, rotated
+from tests.helpers.marking import others_all, rest_slow, rotated
 
 PRESETS = ("vta", "gemmini", "mvin-mvout", "output-stationary", "vector")
 LAYERS = {
@@ -45,6 +45,7 @@ def test_layers_of_every_kind(layer: str, preset: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.all
 @pytest.mark.parametrize(("layer", "preset"), list(zip(LAYERS, cycle(PRESETS[2:] + PRESETS[:2]))))
 def test_layers_of_every_kind_on_one_more(layer: str, preset: str, tmp_path: Path) -> None:
     check_layer(layer, preset, tmp_path)
@@ -57,7 +58,8 @@ def check_layer(layer: str, preset: str, tmp_path: Path) -> None:
 
 
 # on vta it is the network of test_run.py
-@pytest.mark.parametrize("preset", [pytest.param("vta", marks=pytest.mark.all), *rest_slow(PRESETS)[1:]])
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", others_all(PRESETS, ["gemmini", "mvin-mvout"]))  # the others' are run elsewhere
 def test_resnet8(preset: str, tmp_path: Path) -> None:
     report = run(resnet8(), preset, tmp_path)
     assert report.macs.accelerator == 12_501_632  # all of them

@@ -11,7 +11,7 @@ from tests.helpers.programs.traces import pipeline_trace, random_trace
 from tests.reference.perfetto import TraceProcessor
 from tests.reference.trace_events import check
 
-pytestmark = pytest.mark.slow  # the importer is compiled first
+pytestmark = [pytest.mark.slow, pytest.mark.all]  # to compile the importer takes long; the viewer has it in a page
 
 TRACKS = """
     select thread.name track, count(*) slices, sum(dur) / 1000 cycles, max(depth) depth, min(dur) shortest

@@ -9,6 +9,7 @@ import pytest
 
 from accel.catalog.load_accelerator import canonical, load_accelerator
 from tests.helpers.idle_service import Quiet, a_model
+from tests.helpers.marking import rest_all
 from tests.helpers.programs.hand_programs import addition, zipped
 
 Check = Callable[..., dict]
@@ -128,6 +129,7 @@ class Crowd:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("quiet", rest_all(["folder", "bucket"]), indirect=True)
 def test_submissions_and_deletions_at_once(quiet: Quiet) -> None:
     """Whoever was told that a job is accepted finds its model."""
     crowd = Crowd(quiet)

@@ -9,10 +9,13 @@ import httpx2
 import pytest
 
 from tests.helpers.idle_service import Quiet, a_model
+from tests.helpers.marking import rest_all
 from tests.helpers.npz import npz_of
 
 Check = Callable[..., dict]
 UNICODE = "größer 模型 🙂"
+# lists and writes over a bucket are those of jobs and of deletions
+pytestmark = pytest.mark.parametrize("quiet", rest_all(["folder", "bucket"]), indirect=True)
 
 
 def post_model(quiet: Quiet, seed: int, **parameters: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from accel.catalog.load_accelerator import canonical, load_accelerator
 from tests.helpers.idle_service import Quiet, a_model, quiet_service
+from tests.helpers.marking import rest_all
 from worker.identity.api_keys import ApiKeys
 from worker.records.job_record import Summary
 from worker.storage.identifiers import utc_now
@@ -15,6 +16,8 @@ from worker.storage.redis_server import connect
 
 Check = Callable[..., dict]
 HOSTILE = "(a+)+$ <b>%*?[\\ \u202e\ufdfa 'OR 1=1 --"
+# lists and writes over a bucket are those of jobs and of deletions
+STORES = pytest.mark.parametrize("quiet", rest_all(["folder", "bucket"]), indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +192,7 @@ def test_more_jobs_than_are_sorted_without_the_index(
     assert labels(listed, q="job 2") == ["job 2"]
 
 
+@STORES
 def test_a_note_and_tags_are_given_changed_and_taken_away(quiet: Quiet, is_problem: Check) -> None:
     asked = quiet.request(seed=900)
     posted = quiet.post(asked | {"note": "a\r\nb", "tags": ["größer 模型", "b"]})
@@ -245,6 +249,7 @@ def test_notes_and_tags_that_are_none(listed: Quiet, is_problem: Check, given: d
     is_problem(listed.client.post("/v1/jobs", json=listed.request(seed=1) | given), 422, "invalid-request", field)
 
 
+@STORES
 def test_uploads_are_searched_and_sorted(quiet: Quiet, is_problem: Check) -> None:
     for seed, label in ((50, "beta grid"), (51, "Alpha grid"), (52, "gamma")):
         quiet.client.post("/v1/models", content=a_model(seed), params={"label": label})
@@ -271,6 +276,7 @@ def test_uploads_are_searched_and_sorted(quiet: Quiet, is_problem: Check) -> Non
         assert quiet.client.get(path).json()["items"], path
 
 
+@STORES
 def test_accelerators_are_searched_and_sorted(quiet: Quiet, is_problem: Check) -> None:
     document = load_accelerator("vta").model_copy(update={"title": "zz of a test"})
     ours = quiet.client.post("/v1/accelerators", content=canonical(document), params={"label": "Mine"}).json()["id"]

@@ -9,7 +9,7 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.helpers.marking import share
+from tests.helpers.marking import rest_all, share
 from tests.helpers.records import RESULT
 from worker.queue.job_queue import JobQueue
 from worker.queue.reconciler import reconcile
@@ -183,6 +183,7 @@ def test_a_page_reads_only_so_many_records(jobs: Jobs, queue: JobQueue, monkeypa
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("any_store", rest_all(["folder", "bucket"]), indirect=True)
 def test_an_index_that_is_lost_while_it_is_made_anew(
     jobs: Jobs, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from tests.reference.vta_rtl import Design, Machine
 
 VTA = board()
 SHORT_STREAMS = ["resnet18_C7", "resnet18_C10", "gemm128_b128"]
-LONGER_STREAMS = ["resnet18_C4", "resnet18_C6", "resnet18_C8"]  # one of each kind of layer that there is
+LONGER_STREAMS = ["resnet18_C6"]  # 3x3 with strides; C10 is 1x1 with strides, and the runs are of all kinds
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_random_programs_on_random_machines(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", rest_all(range(1000, 1020), keep=2))
+@pytest.mark.parametrize("seed", rest_all(range(1000, 1020)))
 def test_more_random_programs_on_random_machines(seed):
     for each in range(100):
         check_random(seed * 100 + each)

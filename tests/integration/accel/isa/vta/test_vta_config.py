@@ -207,7 +207,7 @@ def test_any_ten_keys_are_an_accelerator_or_name_a_key(keys: dict[str, int]) -> 
 
 @pytest.mark.slow
 @settings(
-    max_examples=4,
+    max_examples=share(8),
     deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much],
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # each example compiles a kernel: shrinking takes minutes
