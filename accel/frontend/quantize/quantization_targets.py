@@ -376,7 +376,7 @@ class _Finder:
 
     def _constant(self, name: str) -> Array | None:
         tensor = self._constants.get(name)
-        if tensor is None or name in self._outputs:
+        if tensor is None:
             return None
         value = array_of(tensor)
         if not all_finite(value):
