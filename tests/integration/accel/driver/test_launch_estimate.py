@@ -40,7 +40,7 @@ def region_for(model: onnx.ModelProto, preset: str) -> tuple[Region, RegionTimer
     [
         (conv_model(LARGE), "vta"),  # of several rows of tiles
         (conv_model(LARGE), "gemmini"),  # whose tiles take two times in turn
-        (dense_model(DENSE), "output-stationary"),
+        pytest.param(dense_model(DENSE), "output-stationary", marks=pytest.mark.slow),
         pytest.param(dense_model(DENSE), "vta", marks=pytest.mark.slow),
         pytest.param(dense_model(DENSE), "gemmini", marks=pytest.mark.slow),
         pytest.param(conv_model(LARGE), "output-stationary", marks=pytest.mark.slow),
