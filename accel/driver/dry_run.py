@@ -1,8 +1,8 @@
 """A dry run: what of a model an accelerator would run, how, in how many cycles, and why not the rest.
 
-Each launch is compiled and timed by itself, unlike ones once; what it computes is not simulated, and the program is not
-put together. Tilings are chosen as by a job whose ``schedule`` is ``quick``; a ``timed`` one tries those that are
-priced alike, and may cut a layer otherwise.
+Each launch is compiled and timed by itself, unlike ones once, or parts of it if it is large; what it computes is not
+simulated, and the program is not put together. Tilings are chosen as by a job whose ``schedule`` is ``quick``; a
+``timed`` one tries those that are priced alike, and may cut a layer otherwise.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs
 from accel.driver.job_stages import TO_PARTITION, pack_graph
+from accel.driver.launch_estimate import launch_cycles
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Unobserved
@@ -29,8 +30,8 @@ from accel.lowering.ir.function_attributes import LAUNCHES, dump_region, load_la
 from accel.lowering.ir.host_runs import LaunchRun, split_main
 from accel.region.tilings import Tiling
 from accel.report.job_report import half_range_warnings, model_warnings, rounding_warnings
-from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode
-from accel.report.planned_launches import planned_launch
+from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode, UsedInstruction
+from accel.report.planned_launches import planned_launch, used_instructions
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import HostOp, Macs
 from accel.verify.input_tensors import Tensors
@@ -128,6 +129,7 @@ def _launches(
     """The launches in their order, which is that of the composites that partition gave a region."""
     cycles: dict[str, int | None] = {}
     alike: dict[tuple[object, Tiling], int | None] = {}
+    instructions: dict[str, list[UsedInstruction]] = {}
     infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
     runs = [run for run in split_main(packed) if isinstance(run, LaunchRun)]
     for run, composite in zip(runs, _composites(chosen), strict=True):
@@ -136,9 +138,11 @@ def _launches(
         key = dump_region(region)
         form = region.shape, region.tiling
         if key not in cycles:
-            cycles[key] = timer(region) if len(cycles) < _MOST_TIMED else alike.get(form)
+            cycles[key] = launch_cycles(region, timer) if len(cycles) < _MOST_TIMED else alike.get(form)
             alike[form] = cycles[key]
-        yield planned_launch(infos[str(run.var.name)], composite, region, capabilities, cycles[key])
+            instructions[key] = used_instructions(region, capabilities)
+        info = infos[str(run.var.name)]
+        yield planned_launch(info, composite, region, capabilities, instructions[key], cycles[key])
 
 
 def _composites(module: ir.IRModule) -> Iterator[CompositeRegion]:

@@ -1,5 +1,7 @@
 """A launch as a dry run describes it: its instructions, its tiling, its price."""
 
+from collections.abc import Sequence
+
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.epilogue_planning import composite_operators
@@ -11,10 +13,38 @@ from accel.report.plan_documents import PlannedLaunch, PlannedTiling, UsedInstru
 _ON_HOST = ("requantize", "clip")  # where the host finishes a composite
 
 
+def used_instructions(region: Region, capabilities: Capabilities) -> list[UsedInstruction]:
+    """Returns what a launch uses, each once, in the order in which a tile does."""
+    found = [
+        UsedInstruction(
+            role=used.role,
+            instruction=used.instruction.name,
+            operation=used.operation.name,
+            pragma=used.instruction.pragma,
+        )
+        for used in kind_of(region).instructions(region, capabilities)
+    ]
+    return list(dict.fromkeys(found))
+
+
 def planned_launch(
-    info: LaunchInfo, composite: CompositeRegion, region: Region, capabilities: Capabilities, cycles: int | None
+    info: LaunchInfo,
+    composite: CompositeRegion,
+    region: Region,
+    capabilities: Capabilities,
+    instructions: Sequence[UsedInstruction],
+    cycles: int | None,
 ) -> PlannedLaunch:
-    """Returns the document of one launch, given its ``region`` after the stage ``pack``, and what that takes alone."""
+    """Returns the document of one launch.
+
+    Args:
+        info: what the launch is of.
+        composite: of its function.
+        region: as it is after the stage ``pack``.
+        capabilities: of the accelerator.
+        instructions: those of the region, see :func:`used_instructions`.
+        cycles: what it takes alone.
+    """
     left = () if not region.host_reason else _ON_HOST if region.epilogue.wide else _ON_HOST[1:]
     return PlannedLaunch(
         name=info.name,
@@ -22,7 +52,7 @@ def planned_launch(
         nodes=list(info.nodes),
         operators=[operator for operator in composite_operators(composite) if operator not in left],
         macs=info.macs,
-        instructions=_instructions(region, capabilities),
+        instructions=list(instructions),
         tiling=_tiling(region, capabilities),
         estimated_cycles=cycles,
         host=_host(region),
@@ -54,17 +84,3 @@ def _host(region: Region) -> list[str]:
         does = "requantises its int32 result" if region.epilogue.wide else "clips its int8 result"
         found.append(f"the host {does}: {region.host_reason}")
     return found
-
-
-def _instructions(region: Region, capabilities: Capabilities) -> list[UsedInstruction]:
-    """What a launch uses, each once, in the order in which a tile does."""
-    found = [
-        UsedInstruction(
-            role=used.role,
-            instruction=used.instruction.name,
-            operation=used.operation.name,
-            pragma=used.instruction.pragma,
-        )
-        for used in kind_of(region).instructions(region, capabilities)
-    ]
-    return list(dict.fromkeys(found))

@@ -86,7 +86,10 @@ def calibrate(
     for values in tensor_values(model, list(grids), inputs):
         for name, value in values.items():
             if not histograms[name].add(value):
-                raise InvalidModel(f"the values of {name!r} are not finite on the samples", field="model")
+                raise InvalidModel(
+                    f"the values of {name!r} are not finite on the samples; if these are random, send some of your own",
+                    field="model",
+                )
             for counted in moments.get(name, {}).values():
                 counted.add(value)
             if name in axes and value.size:

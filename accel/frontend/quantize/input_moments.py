@@ -73,7 +73,7 @@ class InputMoments:
         """
         layer, count = self._layer, np.float32(max(self._count, 1))
         moments = self._sums / count
-        if layer.bias is not None:
+        if layer.bias is not None and layer.node.op_type != "ConvTranspose":  # each of its taps is off by itself
             means = self._totals / count
             moments -= np.float32(_OF_MEAN) * means[:, :, None] * means[:, None, :]
         diagonal = np.einsum("bii->bi", moments)
@@ -91,8 +91,10 @@ class InputMoments:
         """Returns what some windows of the data are, all if they are few; [groups, inputs, windows]."""
         layer = self._layer
         if layer.node.op_type != "Conv":
-            rows = data.reshape(-1, data.shape[-1])
-            return rows[self._some(len(rows))].T[None]
+            rows = np.moveaxis(data, layer.input_axis, -1).reshape(-1, data.shape[layer.input_axis])
+            return np.ascontiguousarray(
+                rows[self._some(len(rows))].T.reshape(layer.groups, -1, min(len(rows), self._most))
+            )
         channels, plane, kernel = data.shape[1], data.shape[2:], layer.weight.shape[2:]
         strides, dilations, pads = (
             attribute_of(layer.node, name, None) or usual
@@ -142,14 +144,9 @@ def joined(blocks: Array, groups: int, inputs: int) -> Array:
     return blocks.reshape(groups, -1, *blocks.shape[2:])[:, :inputs]
 
 
-def has_windows(layer: WeightedNode) -> bool:
-    """Returns whether the windows of a layer are known."""
-    return layer.node.op_type != "ConvTranspose"
-
-
 def moments_by_tensor(layers: Sequence[WeightedNode], samples: int) -> dict[str, dict[str, InputMoments]]:
     """Returns the moments to count, by the tensor and by the layer's node."""
     found: dict[str, dict[str, InputMoments]] = {}
-    for layer in filter(has_windows, layers):
+    for layer in layers:
         found.setdefault(str(layer.node.input[0]), {})[layer.node.name] = InputMoments(layer, samples)
     return found

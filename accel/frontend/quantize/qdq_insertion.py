@@ -1,6 +1,7 @@
 """Insertion of QuantizeLinear and DequantizeLinear nodes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -184,9 +185,8 @@ class Quantiser:
     def _rounded_weight(self, layer: WeightedNode, scales: Array) -> Array:
         feedback = self._feedback.pop(layer.node.name, None)
         if feedback is not None:
-            steps = layer.rows.reshape(len(layer.rows), -1) / scales[:, None]
-            found = compensated(steps.reshape(layer.group_rows.shape), feedback.factor)
-            return layer.of_rows(found.reshape(layer.rows.shape))
+            steps = replace(layer, weight=layer.weight / layer.along_channels(scales))
+            return layer.of_group_rows(compensated(steps.group_rows, feedback.factor))
         if scales.size == 1:
             return quantised(layer.weight, float(scales[0]), np.int8)
         rows = [quantised(row, float(scale), np.int8) for row, scale in zip(layer.rows, scales, strict=True)]

@@ -77,8 +77,16 @@ class WeightedNode:
 
     @property
     def group_rows(self) -> Array:
-        """The weight [groups, outputs of a group, inputs]; not of a ConvTranspose."""
+        """The weight [groups, sums of a group, inputs]; each tap of a ConvTranspose makes a sum of its own."""
+        if self.node.op_type == "ConvTranspose":
+            return self.weight.reshape(self.groups, len(self.weight) // self.groups, -1).swapaxes(1, 2)
         return self.rows.reshape(self.groups, len(self.rows) // self.groups, -1)
+
+    def of_group_rows(self, rows: Array) -> Array:
+        """Returns what is laid out as :attr:`group_rows` as the weight is."""
+        if self.node.op_type == "ConvTranspose":
+            return rows.swapaxes(1, 2).reshape(self.weight.shape)
+        return self.of_rows(rows.reshape(self.rows.shape))
 
     def along_channels(self, values: Array) -> Array:
         """Returns one number, or one for each of :attr:`rows`, shaped to broadcast with the weight."""
@@ -368,7 +376,7 @@ class _Finder:
 
     def _constant(self, name: str) -> Array | None:
         tensor = self._constants.get(name)
-        if tensor is None or name in self._outputs:
+        if tensor is None:
             return None
         value = array_of(tensor)
         if not all_finite(value):

@@ -83,11 +83,23 @@ class Grid:
         """Returns the least index whose scale, before it is rounded, is at least ``scale``, which is positive."""
         return int(np.ceil(self.density * np.log2(scale / self.base)))
 
+    def top(self, largest: float) -> int:
+        """Returns the index of the power of two that just holds ``largest``."""
+        octave = int(np.ceil(np.log2(largest / INT8_MAX / self.base))) if largest > 0 else -7
+        return min(max(octave, -_MAX_EXPONENT), _MAX_EXPONENT) * self.density
+
+    def finest(self, largest: float) -> int:
+        """Returns the least of :meth:`candidates`."""
+        return self.top(largest) - OCTAVES * self.density
+
     def candidates(self, largest: float) -> list[int]:
-        """Returns the candidate indices, from the power of two that just holds ``largest`` to four octaves finer."""
-        top = int(np.ceil(np.log2(largest / INT8_MAX / self.base))) if largest > 0 else -7
-        top = min(max(top, -_MAX_EXPONENT), _MAX_EXPONENT)
-        return [top * self.density - finer for finer in range(OCTAVES * self.density + 1)]
+        """Returns the candidate indices: from :meth:`top` to four octaves finer, then what is less than one wider.
+
+        So of every fraction of an octave there is a scale that holds ``largest``; where all are as good, the first is
+        the power of two.
+        """
+        top = self.top(largest)
+        return [*range(top, self.finest(largest) - 1, -1), *range(top + 1, top + self.density)]
 
     def best(self, values: npt.NDArray[Any]) -> int:
         """Returns the index whose scale has the least squared error over ``values``; of equal ones, the largest.
@@ -96,11 +108,11 @@ class Grid:
         first, and a scale whose error exceeds the best one's is dropped.
         """
         flat = values.reshape(-1)
-        candidates = self.candidates(_largest(flat))
+        top, finest = self.top(_largest(flat)), self.finest(_largest(flat))
         sample = flat[:: max(1, flat.size // _BLOCK)]
-        guesses = {index: squared_error(sample, self.scale(index)) for index in candidates}
-        least, found = math.inf, candidates[0]
-        for index in sorted(candidates, key=guesses.__getitem__):
+        guesses = {index: squared_error(sample, self.scale(index)) for index in range(top, finest - 1, -1)}
+        least, found = math.inf, top
+        for index in sorted(guesses, key=guesses.__getitem__):
             error = squared_error(flat, self.scale(index), above=least)
             if (error, -index) < (least, -found):
                 least, found = error, index
@@ -129,7 +141,7 @@ class Grid:
     def best_of_rows(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Returns the same for each row of ``rows`` [O, ...], as far as it lies near the scale that holds the row."""
         flat = rows.reshape(len(rows), -1)
-        tops = np.array([self.candidates(_largest(row))[0] for row in flat], np.int64)
+        tops = np.array([self.top(_largest(row)) for row in flat], np.int64)
         least, found = np.full(len(flat), np.inf), tops.copy()
         for finer in range(int(_CHANNEL_OCTAVES * self.density) + 1):
             scales = np.array([self.scale(int(top) - finer) for top in tops])

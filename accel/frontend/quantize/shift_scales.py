@@ -20,7 +20,7 @@ from accel.util.arrays import Array
 
 _STARTS = 16
 _SWEEPS = 32
-_PRODUCTS = ("Conv", "ConvTranspose", "Div", "Einsum", "Gemm", "MatMul", "Mul", "Pow")
+_PRODUCTS = ("Conv", "ConvTranspose", "Div", "Einsum", "Gemm", "MatMul", "Mul")
 _SCALED = frozenset({
     *_PRODUCTS, "Abs", "Add", "AveragePool", "Clip", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "Max", "Mean",
     "Min", "Neg", "PRelu", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Sub", "Sum", "Where",

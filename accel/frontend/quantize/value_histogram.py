@@ -121,7 +121,7 @@ class Histogram:
         return min(low, 0.0) * self._width, max(high, 0.0) * self._width
 
     def _width_for(self, largest: float) -> float:
-        return self._grid.scale(self._grid.candidates(largest)[-1]) / _BINS_PER_STEP
+        return self._grid.scale(self._grid.finest(largest)) / _BINS_PER_STEP
 
     def _widen(self, largest: float) -> None:
         """Join bins in pairs, as wider scales become candidates; the zeros before any other value fit each width."""

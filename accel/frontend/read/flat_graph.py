@@ -18,6 +18,7 @@ from accel.frontend.onnx_model.model_limits import ModelLimits
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, opset_of, unique_name
 from accel.frontend.onnx_model.shape_inference import PartialInference
 from accel.frontend.read.constant_forms import DenseConstants
+from accel.util.safe_names import shown
 
 _CONTROL = ("If", "Loop", "Scan")
 _MOST_CALLS = 64  # functions that call each other
@@ -172,7 +173,10 @@ class _Flattening:
         if len(node.input) > len(function.input) or len(node.output) > len(function.output):
             raise InvalidModel(f"the call of {function.name} has more inputs or outputs than the function", field=where)
         if scope.depth >= _MOST_CALLS:
-            raise InvalidModel(f"{function.name} is called by itself, or too deep in other functions", field=where)
+            # the place is as long as the calls are deep
+            raise InvalidModel(
+                f"{function.name} is called by itself, or too deep in other functions", field=shown(where)
+            )
         self._check_versions(function, where)
         copy = onnx.NodeProto()
         copy.CopyFrom(node)

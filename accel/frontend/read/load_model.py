@@ -65,7 +65,15 @@ def load_externalized(
 
 
 def _loaded(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> LoadedModel:
-    """State the outputs' shapes and what can be computed of shapes, and upgrade, in place."""
+    """State the outputs' shapes and what can be computed of shapes, and upgrade, in place.
+
+    A tensor that the graph lists twice among its outputs is one of them: results are told apart by their names.
+    """
+    outputs = {info.name: info for info in reversed(model.graph.output)}
+    if len(outputs) < len(model.graph.output):
+        kept = [outputs[name] for name in dict.fromkeys(info.name for info in model.graph.output)]
+        del model.graph.output[:]
+        model.graph.output.extend(kept)
     known = infer_model(model, fixed, limits)
     while expand_functions(model, known.inferred.types):  # the body of one may have another
         known = replace(infer_model(model, fixed, limits), info=known.info)

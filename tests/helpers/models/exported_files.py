@@ -112,6 +112,12 @@ def convolved(
     )  # fmt: skip
 
 
+def with_outputs(made: onnx.ModelProto, *outputs: onnx.ValueInfoProto) -> onnx.ModelProto:
+    """A model with further outputs."""
+    made.graph.output.extend(outputs)
+    return made
+
+
 def local_functions() -> onnx.ModelProto:
     """Functions that call others, with an attribute that is passed on and constants inside."""
     product = [node("Transpose", ["w"], ["t"], perm=[1, 0]), node("MatMul", ["x", "t"], ["m"])]
@@ -296,6 +302,8 @@ FILES: dict[str, Callable[[], onnx.ModelProto]] = {
     "constants": constant_forms,
     "sparse weights": sparse_weights,
     "unread outputs": unread_outputs,
+    "an output twice": lambda: with_outputs(convolved(data="x"), info("y", 1, 8, 8, 8)),
+    "weights as an output": lambda: with_outputs(convolved(data="x"), info("cw", 8, 4, 3, 3)),
     "moments": moments,
     "names": names_alike,
 }  # fmt: skip

@@ -233,8 +233,5 @@ def test_launches_of_many_instructions_are_timed_too(monkeypatch: pytest.MonkeyP
     usual = [launch.estimated_cycles for launch in plan_model(data, VTA).launches]
     monkeypatch.setattr("accel.driver.region_timer.TRIAL_INSTRUCTIONS", 0)
     assert [launch.estimated_cycles for launch in plan_model(data, VTA).launches] == usual
-    monkeypatch.setattr("accel.driver.dry_run._SPARE", 60)  # as many as two or three launches have
-    few = [launch.estimated_cycles for launch in plan_model(data, VTA).launches]
-    assert None in few
-    assert any(few)
-    assert set(few) - {None} < set(usual)
+    monkeypatch.setattr("accel.driver.dry_run._SPARE", 0)  # and no part has as few
+    assert {launch.estimated_cycles for launch in plan_model(data, VTA).launches} == {None}

@@ -51,6 +51,15 @@ def test_outliers_are_clipped_and_silence_has_a_scale(grid: Grid) -> None:
     assert grid.scale(grid.best(np.zeros(4, np.float32))) == 2.0**-7
 
 
+@grids
+@given(largest=st.floats(1e-10, 1e15))
+def test_of_every_fraction_of_an_octave_there_is_a_scale_that_holds_all(*, grid: Grid, largest: float) -> None:
+    """Without one, tensors that share a fraction were all clipped, or had the power of two."""
+    holding = {index % grid.density for index in grid.candidates(largest) if 127.001 * grid.scale(index) >= largest}
+    assert holding == set(range(grid.density))
+    assert min(grid.candidates(largest)) == grid.finest(largest)
+
+
 def test_the_error_is_of_the_integers_of_int8() -> None:
     values = np.array([0.0, 0.25, -1.0, 200.0], np.float32)
     assert squared_error(values, 1.0) == pytest.approx(0.0625 + 73**2)

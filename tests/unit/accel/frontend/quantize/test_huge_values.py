@@ -19,7 +19,7 @@ def identity() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("scales", ["power of two", "free"])
 @pytest.mark.parametrize("largest", [3e38, 1e30, 1e18])
-def test_the_histogram_of_huge_values_is_as_small_as_any_and_prefers_the_widest_scale(
+def test_the_histogram_of_huge_values_is_as_small_as_any_and_prefers_a_wide_scale(
     largest: float, scales: Scales
 ) -> None:
     values = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
@@ -29,5 +29,6 @@ def test_the_histogram_of_huge_values_is_as_small_as_any_and_prefers_the_widest_
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 32 << 20  # bins up to 3e38 as narrow as the widest scale wants took 19 GB
-    assert min(loss.errors, key=loss.errors.__getitem__) == max(loss.errors)
+    best = min(loss.errors, key=loss.errors.__getitem__)
+    assert best >= GRIDS[scales].top(largest)  # nothing of the largest is clipped but what no scale holds
     assert np.isfinite([loss.energy, *loss.errors.values()]).all()

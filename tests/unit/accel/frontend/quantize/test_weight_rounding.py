@@ -96,6 +96,23 @@ def test_windows_are_what_a_convolution_reads(groups: int, attributes: dict[str,
     np.testing.assert_allclose(sums, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("groups", "taps"), [(1, 2), (2, 2), (4, 3)])
+def test_each_tap_of_a_transposed_convolution_is_a_sum_of_its_own(groups: int, taps: int) -> None:
+    """Strides of the kernel's size: each result comes of one tap. It would catch weights in another order."""
+    random = np.random.default_rng(0)
+    weight = random.standard_normal((8, 3, taps, taps)).astype(np.float32)
+    size = 5 * taps
+    model, layer = layer_of(
+        "ConvTranspose", weight, (1, 8, 5, 5), (1, 3 * groups, size, size), group=groups, strides=[taps, taps]
+    )
+    data = random.standard_normal((1, 8, 5, 5)).astype(np.float32)
+    (expected,) = run_onnx(model, {"x": data})
+    sums = np.einsum("giw,gsi->gsw", InputMoments(layer, 1).inputs(data), layer.group_rows)
+    placed = sums.reshape(groups, 3, taps, taps, 5, 5).transpose(0, 1, 4, 2, 5, 3).reshape(expected.shape)
+    np.testing.assert_allclose(placed, expected, rtol=1e-4, atol=1e-5)
+    assert (layer.of_group_rows(layer.group_rows) == weight).all()
+
+
 def test_inputs_that_are_always_zero_do_no_harm() -> None:
     _, layer = layer_of("MatMul", np.ones((4, 2), np.float32), (3, 4), (3, 2))
     moments = InputMoments(layer, 1)
