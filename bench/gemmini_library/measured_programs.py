@@ -37,7 +37,7 @@ FROM_LINE = {  # bytes from the beginning of a line to each array, by memories o
     (3136, 16064): (48, 32),
     (3584, 14592): (48, 32),
     (2752, 30336): (8, None),
-    (1376, 24896): (8, None),
+    (1376, 24896): (16, None),
     (1968, 20608): (24, None),
 }
 # input and output channels, output rows, kernel, stride; of a product depth, columns, rows

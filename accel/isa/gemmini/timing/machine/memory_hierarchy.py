@@ -2,11 +2,11 @@
 
 The L2 takes a request, and the next one when its bus has moved the bytes that are read; those that are written come in
 on another. A line that is there is answered after the L2's latency. Behind a write, a request of the same set waits for
-it, and all behind that one. A line that is not there is read from DRAM, which moves a line at a time; a limited number
-is under way at once, and the L2 takes nothing while one more would be. A line that was written goes back to DRAM when
-it is replaced; a write of a whole line reads nothing. So does SiFive's InclusiveCache, with an MSHR for each miss
-(rocket-chip-inclusive-cache ``Directory.scala`` ``victimLFSR``, ``MSHR.scala``). The last level also replaces at random
-(FireSim ``LLCModel.scala``); it gets what is read and what is written back, and saves latency alone.
+it, and all behind that one. A line that is not there is read from the last level, or from DRAM; a limited number is
+under way at once, and the L2 takes nothing while one more would be. A line that was written goes back when it is
+replaced, and its miss is under way until it is taken; a write of a whole line reads nothing. So does SiFive's
+InclusiveCache, with an MSHR for each miss (rocket-chip-inclusive-cache ``Directory.scala`` ``victimLFSR``,
+``MSHR.scala``). What is behind is :mod:`accel.isa.gemmini.timing.machine.last_level`.
 """
 
 from accel.isa.compiled_kernels import Signature, compiled

@@ -117,4 +117,4 @@ def test_layers_that_it_was_not_fitted_to_are_as_near_as_it_says():
     layers = [each for each in measured_layers(FIRESIM) if not each.fitted and each.cycles < 2_000_000]
     median, most, _ = spread(predictions(layers, parameters_of(ROCKET)))
     assert median < 4
-    assert most < 10
+    assert most < 12
