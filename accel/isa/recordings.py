@@ -167,9 +167,13 @@ def _read_arrays(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
             missing = [name for name in names if name not in arrays]
             if missing:
                 raise RecordingError(f"{path.name}: there is no array {', '.join(missing)}", field=path.name)
-            return {name: arrays[name] for name in names}
+            found = {name: arrays[name] for name in names}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise RecordingError(f"{path.name}: {error}", field=path.name) from error
+    for name, array in found.items():
+        if not np.issubdtype(array.dtype, np.integer):
+            raise RecordingError(f"{path.name}: {name} must be integers; it is {array.dtype}", field=path.name)
+    return found
 
 
 def _check_bounds(name: str, first: Int64, streams: int, count: int) -> None:

@@ -6,6 +6,7 @@ unit, a cycle is of what that one does, and so on from unit to unit. The idea is
 cycle one category (calyxir/calyx#2442).
 """
 
+import functools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.errors import InvalidAccelerator
 from accel.isa.compiled_kernels import Signature, compiled
-from accel.isa.decode import Decoded
+from accel.isa.decode import Decoded, SameAccelerator
 from accel.isa.family import PREVIOUS, Activity, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.kernel_types import MATRIX, VECTOR
@@ -139,6 +140,12 @@ def wait_category(cause: str, queues: Collection[str]) -> str:
 
 def compute_unit(accelerator: Accelerator) -> str:
     """Returns the unit of the contraction; where nothing contracts, that of the first compute instruction."""
+    return _compute_unit(SameAccelerator(accelerator))
+
+
+@functools.lru_cache(maxsize=16)
+def _compute_unit(same: SameAccelerator) -> str:
+    accelerator = same.accelerator
     try:
         return contraction(accelerator).instruction.unit
     except InvalidAccelerator:

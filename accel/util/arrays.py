@@ -3,6 +3,7 @@
 Compiled kernels name their arguments' types by these too.
 """
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,17 @@ Words = npt.NDArray[np.uint64]
 """Instruction words, in 64-bit words from the least significant."""
 
 _ALIGNMENT = 64  # bytes: TVM's default for the arguments of compiled functions
+_MAPPED = 1 << 20  # bytes from which pages come from the kernel, which zeroes those that are touched
 
 
 def aligned_zeros(nbytes: int) -> Bytes:
-    """Returns zeroed bytes that start on a cache line; the length is rounded up to whole 64-bit words."""
+    """Returns zeroed bytes that start on a cache line; the length is rounded up to whole 64-bit words.
+
+    A large array costs what is touched of it: ``numpy.zeros`` would zero memory that was used before from end to end.
+    """
     size = -(-nbytes // 8) * 8
+    if size >= _MAPPED:
+        return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
     raw = np.zeros(size + _ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % _ALIGNMENT
     return raw[start : start + size]

@@ -13,7 +13,7 @@ from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.timing.stream_timing import cycles_of
 
 from .library_streams import LibraryStream
-from .measured_programs import Shape, is_product, measured_stream, programs_of
+from .measured_programs import FROM_LINE, Shape, is_product, measured_stream, programs_of
 
 CONV_TRIAL_CYCLES = 255  # of the processor for a candidate of a convolution's tile
 MATMUL_TRIAL_CYCLES = 30
@@ -32,6 +32,8 @@ class Measured:
         cycles: measured.
         fitted: whether it is of the half that is fitted to.
         before: the layers that the program ran before it, the last one last.
+        build: the memories that the file names: what tells builds apart.
+        from_line: bytes from the beginning of a line of the caches to where each array of the program begins.
     """
 
     number: int
@@ -39,6 +41,8 @@ class Measured:
     cycles: int
     fitted: bool
     before: tuple[Shape, ...]
+    build: tuple[int, ...]
+    from_line: int
 
 
 def measured_layers(path: Path) -> list[Measured]:
@@ -59,7 +63,9 @@ def measured_layers(path: Path) -> list[Measured]:
     for number, (row, shape) in enumerate(zip(rows, shapes, strict=True)):
         program = next(each for each in programs_of(builds[_build(row)]) if shape in each)
         before = program[: program.index(shape)][-RAN_BEFORE:]
-        layers.append(Measured(number, shape, row["library_cycles"], order[shape] % 2 == 0, before))
+        from_line = FROM_LINE[_build(row)][is_product(shape)]
+        fitted = order[shape] % 2 == 0
+        layers.append(Measured(number, shape, row["library_cycles"], fitted, before, _build(row), from_line or 0))
     return layers
 
 
@@ -90,10 +96,10 @@ class Prediction:
 
 def predictions(layers: Sequence[Measured], parameters: GemminiParameters) -> list[Prediction]:
     """Returns what the model makes of layers; one that was measured several times behind the same is timed once."""
-    known: dict[tuple[Shape, ...], tuple[int, int]] = {}
+    known: dict[tuple[int, tuple[Shape, ...]], tuple[int, int]] = {}
     found = []
     for layer in layers:
-        key = (*layer.before, layer.shape)
+        key = layer.from_line, (*layer.before, layer.shape)
         if key not in known:
             known[key] = _timed(layer, parameters)
         found.append(Prediction(layer, *known[key]))
@@ -101,13 +107,13 @@ def predictions(layers: Sequence[Measured], parameters: GemminiParameters) -> li
 
 
 def _timed(layer: Measured, parameters: GemminiParameters) -> tuple[int, int]:
-    stream = measured_stream(layer.shape)
+    stream = measured_stream(layer.shape, layer.from_line)
     core = parameters.core or Core()
     start = core.start_cycles + searching_cycles(layer.shape, stream)
     busy = parameters.model_copy(update={"core": core.model_copy(update={"start_cycles": start})})
     alone = parameters.model_copy(update={"core": None, "memory": None})
     context = LaunchContext.fresh(parameters)
-    before = [measured_stream(shape).words for shape in layer.before]
+    before = [measured_stream(shape, layer.from_line).words for shape in layer.before]
     return cycles_of(stream.words, alone, context), cycles_of(stream.words, busy, context, before)
 
 

@@ -7,6 +7,12 @@ and ``matmul_tilings.c`` at 928aba8c, ``layers/extract_data_csv.py`` at 6bae4f90
 times the stride), ``include/gemmini.h`` at 570dff3d (no downsampling, no re-use) and ``gemmini_params.h`` at 928aba8c
 (several pixels are never put into a row). The order is that of
 the networks, in which the file has them, with other layers left out in each build.
+
+Where the linker put the arrays is not recorded. Those of ``conv_tilings.c`` ask for no alignment, so the compiler gives
+them that of a word, 8 bytes, and those of ``matmul_tilings.c`` for that of a row of the scratchpad, 16 bytes
+(``gemmini_testutils.h`` ``row_align``): a row of 64 bytes then begins in one line and ends in the next. All arrays of a
+program are as far from the beginning of a line, as their sizes are multiples of one; how far was found with the layers
+that are fitted to (``gemmini_firesim.py --places``).
 """
 
 from .library_streams import LibraryStream, Options, conv_stream, matmul_stream
@@ -20,6 +26,20 @@ _IMAGE, _BIAS, _WEIGHTS = 40 * 40 * 2048, 2048 * 4, 2048 * 2048  # bytes of ``co
 _CONV_PLACES = (_BASE, _BASE + _IMAGE + _BIAS, _BASE + _IMAGE, _BASE + _IMAGE + _BIAS + _WEIGHTS)
 _MATRIX = 10_000 * 10_000  # bytes of ``matmul_tilings.c``'s, of which a product uses the beginning
 _MATMUL_PLACES = (_BASE, _BASE + _MATRIX, _BASE + 3 * _MATRIX, _BASE + 2 * _MATRIX)
+FROM_LINE = {  # bytes from the beginning of a line to each array, by memories of the build, convolutions and products
+    (512, 8128): (0, None),
+    (784, 16704): (24, None),
+    (1024, 16384): (None, 0),
+    (1792, 16704): (32, None),
+    (1792, 14464): (32, None),
+    (256, 6912): (None, 16),
+    (512, 9216): (None, 0),
+    (3136, 16064): (48, 32),
+    (3584, 14592): (48, 32),
+    (2752, 30336): (8, None),
+    (1376, 24896): (16, None),
+    (1968, 20608): (24, None),
+}
 # input and output channels, output rows, kernel, stride; of a product depth, columns, rows
 _PRODUCTS = ("768 768 128", "64 128 128", "128 64 128", "768 3072 128", "3072 768 128"), ("2048 1000 1",)
 _CONVOLUTIONS = (
@@ -84,9 +104,16 @@ def convolution_of(shape: Shape) -> Convolution:
     return Convolution(batch, channels, outputs, out, out, kernel, stride, padding, size, size, may_downsample=False)
 
 
-def measured_stream(shape: Shape) -> LibraryStream:
-    """Returns what the library sent for a layer."""
+def alignment_of(shape: Shape) -> int:
+    """Returns the bytes of which the addresses of a program's arrays are multiples."""
+    return 16 if is_product(shape) else 8
+
+
+def measured_stream(shape: Shape, from_line: int = 0) -> LibraryStream:
+    """Returns what the library sent for a layer whose arrays begin so many bytes behind the beginning of a line."""
     if is_product(shape):
         batch, depth, columns, rows = shape[:4]
-        return matmul_stream(batch * rows, columns, depth, BUILT, OPTIONS, places=_MATMUL_PLACES)
-    return conv_stream(convolution_of(shape), BUILT, OPTIONS, places=_CONV_PLACES)
+        places = [place + from_line for place in _MATMUL_PLACES]
+        return matmul_stream(batch * rows, columns, depth, BUILT, OPTIONS, places=places)
+    places = [place + from_line for place in _CONV_PLACES]
+    return conv_stream(convolution_of(shape), BUILT, OPTIONS, places=places)

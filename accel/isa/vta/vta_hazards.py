@@ -27,7 +27,7 @@ from accel.isa.vta.function.launch_table import copy_opcode, launch_table
 from accel.isa.vta.timing import clock_columns
 from accel.isa.vta.timing.timing_table import instruction_costs
 from accel.isa.vta.timing.vta_timing import deadlock, token_names, token_state, token_sync
-from accel.util.arrays import Bytes, Int64
+from accel.util.arrays import Bytes, Int64, aligned_zeros
 
 _ROOM = 1000  # findings of a launch that are told apart; there may be more
 
@@ -48,8 +48,8 @@ class VtaHazardChecker:
             self._sizes[copy_opcode(vta, copy)] = self._memories.index(copy.memory), size
         depths = [accelerator.memory(name).depth for name in self._memories]
         self._bases = np.cumsum([0, *depths, -(-dram_bytes // self._granule)])
-        self._known = np.zeros(self._bases[-1], np.uint8)
-        self._last = np.zeros((self._bases[-1], 6), np.int32)
+        self._known = aligned_zeros(int(self._bases[-1]))
+        self._last = aligned_zeros(int(self._bases[-1]) * 24).view(np.int32).reshape(-1, 6)
         self._microops = np.zeros(depths[0], np.int32)
         parameters = parameters_of(accelerator)
         self._computing = accelerator.units.index(vta.gemm.instruction.unit)

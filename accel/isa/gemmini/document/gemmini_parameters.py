@@ -71,15 +71,40 @@ class MemoryHierarchy(DocumentPart):
     ] = 0
     llc_ways: Annotated[int, Field(strict=True, ge=1, le=64, description="lines that a place of it can hold")] = 8
     llc_latency: Annotated[Cycles, Field(description="of a line from the last level, cycles")] = 50
-    dram_latency: Annotated[Cycles, Field(description="of a line from DRAM, cycles")] = 100
+    llc_line_bytes: Annotated[
+        int, Field(strict=True, ge=LINE_BYTES, le=1024, description="of the last level, which reads no less of DRAM")
+    ] = LINE_BYTES
+    llc_bus_bytes: Annotated[
+        int, Field(strict=True, ge=1, le=256, description="what the last level moves in a cycle, to L2 or DRAM, bytes")
+    ] = 64
+    llc_misses_in_flight: Annotated[
+        int,
+        Field(
+            strict=True,
+            ge=1,
+            le=64,
+            description="lines that the last level reads from DRAM at once; a request of a set of one waits, and all "
+            "reads behind it",
+        ),
+    ] = 8
+    dram_latency: Annotated[Cycles, Field(description="of a line from a row of DRAM that is open, cycles")] = 100
     dram_line_cycles: Annotated[
         int, Field(strict=True, ge=1, le=1024, description="that DRAM takes for a line that is read or written, cycles")
     ] = 4
+    dram_row_cycles: Annotated[
+        Cycles, Field(description="more for a line of another row than the one that is open in its bank, cycles")
+    ] = 0
+    dram_row_bytes: Annotated[
+        int, Field(strict=True, ge=LINE_BYTES, le=64 * _KB, description="of a row of DRAM, in all chips of a rank")
+    ] = 8 * _KB
+    dram_banks: Annotated[
+        int, Field(strict=True, ge=1, le=256, description="rows that can be open at once, one each in a bank")
+    ] = 8
 
     @property
     def llc_sets(self) -> int:
         """Places of the last level; 0: there is none."""
-        return self.llc_bytes // (LINE_BYTES * self.llc_ways)
+        return self.llc_bytes // (self.llc_line_bytes * self.llc_ways)
 
     @property
     def sets(self) -> int:
@@ -91,8 +116,11 @@ class MemoryHierarchy(DocumentPart):
         if self.l2_bytes % (LINE_BYTES * self.l2_ways):
             wanted = LINE_BYTES * self.l2_ways
             raise ValueError(f"l2_bytes must be a multiple of l2_ways lines, {wanted}; it is {self.l2_bytes}")
-        if self.llc_bytes % (LINE_BYTES * self.llc_ways):
-            wanted = LINE_BYTES * self.llc_ways
+        for name in ("llc_line_bytes", "dram_row_bytes"):
+            if not _power(getattr(self, name)):
+                raise ValueError(f"{name} must be a power of two; it is {getattr(self, name)}")
+        if self.llc_bytes % (self.llc_line_bytes * self.llc_ways):
+            wanted = self.llc_line_bytes * self.llc_ways
             raise ValueError(f"llc_bytes must be a multiple of llc_ways lines, {wanted}; it is {self.llc_bytes}")
         return self
 

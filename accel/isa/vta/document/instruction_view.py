@@ -8,6 +8,7 @@ from typing import Literal
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Operation
 from accel.errors import InvalidAccelerator
+from accel.isa.decode import SameAccelerator
 from accel.isa.vta.document.instruction_fields import (
     ACCUMULATE,
     ALU_OPERATIONS,
@@ -82,6 +83,12 @@ def instructions_of(accelerator: Accelerator) -> Vta:
     Raises:
         InvalidAccelerator: it has others, or they compute something else; ``field`` is the path in the document.
     """
+    return _instructions(SameAccelerator(accelerator))
+
+
+@functools.lru_cache(maxsize=16)
+def _instructions(same: SameAccelerator) -> Vta:
+    accelerator = same.accelerator
     found = {index: i for index, i in enumerate(accelerator.instructions) if isinstance(i, Compute)}
     gemms: list[Gemm] = []
     alus: list[Alu] = []

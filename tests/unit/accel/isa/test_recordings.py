@@ -52,6 +52,7 @@ def test_streams_are_cut_as_the_folder_says(tmp_path):
         ({"index": [{"name": "a", "kind": "vm", "cycles": {}}] * 2}, "index.0.cycles"),
         ({"index": [{"name": "a", "kind": "vm", "cycles": {"10": 1, "20": 1}}] * 2}, "events_20.npz"),
         ({"words": None}, "streams.npz"),
+        ({"words": np.zeros((3, 3))}, "streams.npz"),
         ({"first": np.array([0, 3])}, "streams.npz"),
         ({"first": np.array([0, 4, 3])}, "streams.npz"),
         ({"primitive_words": np.zeros((5, 3), np.uint64)}, "streams.npz"),

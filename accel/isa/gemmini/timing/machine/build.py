@@ -3,7 +3,7 @@
 import numpy as np
 
 from accel.isa.gemmini.document import rocc_encoding as rocc
-from accel.isa.gemmini.document.gemmini_parameters import Core, GemminiParameters, MemoryHierarchy
+from accel.isa.gemmini.document.gemmini_parameters import LINE_BYTES, Core, GemminiParameters, MemoryHierarchy
 from accel.isa.gemmini.stream import kernel_layout as isa
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.timing.machine import places as at
@@ -91,6 +91,10 @@ def _set_memory(m: Int64, memory: MemoryHierarchy) -> None:
     m[at.LLC_LINES] = at.LINES + memory.sets * (memory.l2_ways * at.LINE_WIDTH + 1)
     m[at.LATENCY] = memory.l2_latency + memory.l2_write_cycles + memory.dram_latency  # of a request by itself, at most
     m[at.DRAM_LATENCY], m[at.DRAM_CYCLES] = memory.dram_latency, memory.dram_line_cycles
+    m[at.LLC_MISSES], m[at.LLC_BUS] = memory.llc_misses_in_flight, memory.llc_bus_bytes
+    m[at.LLC_LINE] = memory.llc_line_bytes // LINE_BYTES
+    m[at.DRAM_ROW], m[at.DRAM_BANKS] = memory.dram_row_cycles, memory.dram_banks
+    m[at.DRAM_ROW_LINES] = memory.dram_row_bytes // LINE_BYTES
 
 
 def _restore(m: Int64, context: LaunchContext) -> None:

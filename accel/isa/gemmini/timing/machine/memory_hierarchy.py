@@ -2,20 +2,20 @@
 
 The L2 takes a request, and the next one when its bus has moved the bytes that are read; those that are written come in
 on another. A line that is there is answered after the L2's latency. Behind a write, a request of the same set waits for
-it, and all behind that one. A line that is not there is read from DRAM, which moves a line at a time; a limited number
-is under way at once, and the L2 takes nothing while one more would be. A line that was written goes back to DRAM when
-it is replaced; a write of a whole line reads nothing. So does SiFive's InclusiveCache, with an MSHR for each miss
-(rocket-chip-inclusive-cache ``Directory.scala`` ``victimLFSR``, ``MSHR.scala``). The last level also replaces at random
-(FireSim ``LLCModel.scala``); it gets what is read and what is written back, and saves latency alone.
+it, and all behind that one. A line that is not there is read from the last level, or from DRAM; a limited number is
+under way at once, and the L2 takes nothing while one more would be. A line that was written goes back when it is
+replaced, and its miss is under way until it is taken; a write of a whole line reads nothing. So does SiFive's
+InclusiveCache, with an MSHR for each miss (rocket-chip-inclusive-cache ``Directory.scala`` ``victimLFSR``,
+``MSHR.scala``). What is behind is :mod:`accel.isa.gemmini.timing.machine.last_level`.
 """
 
 from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.timing.machine import places as at
+from accel.isa.gemmini.timing.machine.last_level import dram_line, last_level, random_way, touch_block
 from accel.isa.kernel_types import MATRIX, VECTOR
 from accel.util.arrays import Int64
 
 _LINE_BITS = 6
-_SHIFT, _BITS = 16, 0x7FFFFFFF
 BEGIN, ROWS, STRIDE, BYTES, WRITE = range(5)  # columns of the boxes that are put into the caches
 
 
@@ -29,12 +29,6 @@ def empty_cache(m: Int64) -> None:
 
 
 @compiled
-def _random_way(m: Int64, ways: int) -> int:
-    m[at.L2_RANDOM] = m[at.L2_RANDOM] * 1103515245 + 12345 & _BITS  # C's example of rand()
-    return int((m[at.L2_RANDOM] >> _SHIFT) % ways)
-
-
-@compiled
 def _find_line(m: Int64, line: int) -> int:
     """Where the L2 has a line, or -1 less where it puts it instead of another."""
     first = at.LINES + line % m[at.L2_SETS] * m[at.L2_WAYS] * at.LINE_WIDTH
@@ -42,20 +36,7 @@ def _find_line(m: Int64, line: int) -> int:
         place = first + way * at.LINE_WIDTH
         if m[place + at.LINE_TAG] == line:
             return int(place)
-    return int(-1 - (first + _random_way(m, m[at.L2_WAYS]) * at.LINE_WIDTH))
-
-
-@compiled
-def _is_in_last_level(m: Int64, line: int) -> bool:
-    """Whether the last level has a line; it does from now on."""
-    if m[at.LLC_SETS] == 0:
-        return False
-    first = m[at.LLC_LINES] + line % m[at.LLC_SETS] * m[at.LLC_WAYS]
-    for way in range(m[at.LLC_WAYS]):
-        if m[first + way] == line:
-            return True
-    m[first + _random_way(m, m[at.LLC_WAYS])] = line
-    return False
+    return int(-1 - (first + random_way(m, m[at.L2_WAYS]) * at.LINE_WIDTH))
 
 
 @compiled
@@ -65,17 +46,23 @@ def _fetch(m: Int64, start: int, line: int, whole: bool, place: int) -> int:
     for other in range(at.SIZE + 1, at.SIZE + m[at.L2_MISSES]):
         if m[other] < m[miss]:
             miss = other
-    ready = max(start, m[miss])
-    m[at.L2_FREE] = max(m[at.L2_FREE], ready)
-    if m[place + at.LINE_DIRTY]:
-        _is_in_last_level(m, m[place + at.LINE_TAG])
-        m[at.DRAM_FREE] = max(m[at.DRAM_FREE], ready) + m[at.DRAM_CYCLES]
+    begin = max(start, m[miss])
+    m[at.L2_FREE] = max(m[at.L2_FREE], begin)
+    ready = begin
     if not whole:
-        ready = max(m[at.DRAM_FREE], ready)
-        m[at.DRAM_FREE] = ready + m[at.DRAM_CYCLES]
-        ready += m[at.LLC_LATENCY] if _is_in_last_level(m, line) else m[at.DRAM_LATENCY]
+        ready = _answer_behind(m, begin, line, 0)
     m[miss] = ready
+    if m[place + at.LINE_DIRTY]:
+        m[miss] = max(ready, _answer_behind(m, begin, m[place + at.LINE_TAG], 1))
     return int(ready)
+
+
+@compiled
+def _answer_behind(m: Int64, now: int, line: int, write: int) -> int:
+    """When what is behind the L2 answers for a line."""
+    if m[at.LLC_SETS]:
+        return int(last_level(m, now, line, write) + m[at.LLC_LATENCY])
+    return dram_line(m, now, line)
 
 
 @compiled
@@ -112,9 +99,10 @@ def _touch(m: Int64, line: int, write: int) -> None:
     found = _find_line(m, line)
     if found < 0:
         found = -1 - found
-        if m[found + at.LINE_DIRTY]:
-            _is_in_last_level(m, m[found + at.LINE_TAG])
-        _is_in_last_level(m, line)
+        if m[at.LLC_SETS]:
+            if m[found + at.LINE_DIRTY]:
+                touch_block(m, m[found + at.LINE_TAG], 1)
+            touch_block(m, line, 0)
         m[found + at.LINE_TAG], m[found + at.LINE_DIRTY] = line, 0
     m[found + at.LINE_DIRTY] |= write
 

@@ -16,8 +16,9 @@ LOAD_COMMAND_QUEUE, EXECUTE_COMMAND_QUEUE, STORE_COMMAND_QUEUE = 34, 35, 36
 SPAD_BANK_SHIFT, ACC_BANK_SHIFT, DIM_SHIFT = 37, 38, 39  # -1: no power of two
 L2_SETS, L2_WAYS, L2_LATENCY, L2_BUS, L2_WRITE, L2_MISSES, DRAM_LATENCY, DRAM_CYCLES = range(40, 48)  # no sets: no L2
 LLC_SETS, LLC_WAYS, LLC_LATENCY, LLC_LINES = range(48, 52)  # no sets: no last level; where its lines are
-START_AT = 52
-COMMAND_CYCLES = 53  # after each instruction, by its code: until the processor offers the next one
+LLC_MISSES, LLC_LINE, LLC_BUS, DRAM_ROW, DRAM_BANKS, DRAM_ROW_LINES = range(52, 58)  # lines of 64 bytes a line, a row
+START_AT = 58
+COMMAND_CYCLES = 59  # after each instruction, by its code: until the processor offers the next one
 PARAMETERS = COMMAND_CYCLES + 128
 
 _next = PARAMETERS
@@ -45,6 +46,15 @@ MOST_OPEN = 4096
 ANSWERS = _take(HEADER + MOST_OPEN * N_WIDTH)
 ANSWER_BEAT, ANSWER_LAST, OPEN, CLOSED_AT, XBAR_AFTER_WRITER, XBAR_LOCKED = (_take(1) for _ in range(6))
 L2_FREE, DRAM_FREE, L2_RANDOM = (_take(1) for _ in range(3))  # when the L2 takes a request, and DRAM a line; victims
+LLC_FREE, LLC_READ, LLC_WRITE = (_take(1) for _ in range(3))  # when the last level is idle, took a read, a write
+MOST_MISSES = 64
+V_SET, V_UNTIL, V_REFILL, V_REFILLED = range(
+    4
+)  # a miss of the last level: until when it holds its set; when it is filled
+V_WIDTH = 4
+LLC_MISS = _take(MOST_MISSES * V_WIDTH)
+MOST_DRAM_BANKS = 256
+DRAM_ROWS = _take(MOST_DRAM_BANKS)  # the row of each bank that is open, and one more; 0: none
 
 # ---- load controller
 C_TIME, C_ROW, C_FUNCT, C_RS1, C_RS2, C_SLOT = range(6)  # a command in a controller's queue: row of the log, slot
@@ -208,5 +218,4 @@ SIZE = _next
 # each of its sets is free after a write, and the lines (a tag each) of the last level
 LINE_TAG, LINE_READY, LINE_DIRTY = range(3)
 LINE_WIDTH = 3
-MOST_MISSES = 64
 LINES = SIZE + MOST_MISSES

@@ -54,6 +54,7 @@ def test_an_l2_that_has_all_lines_is_a_fixed_latency(sent):
         ("l2_write_cycles", (0, 30, 300)),
         ("dram_latency", (10, 100, 1000)),
         ("dram_line_cycles", (1, 8, 64)),
+        ("dram_row_cycles", (0, 30, 300)),
         ("misses_in_flight", (16, 4, 1)),
         ("warm", (True, False)),
     ],
@@ -73,9 +74,8 @@ def test_a_last_level_answers_what_the_l2_has_lost(sent):
     small = {"l2_bytes": 1024, "l2_ways": 1, "llc_ways": 1, "dram_latency": 500, "before": [sent.words]}
     found = [cycles(sent, **small, llc_bytes=1 << 20, llc_latency=latency) for latency in (10, 100, 500)]
     assert found == sorted(set(found))
-    assert found[-1] == cycles(sent, **small)
-    empty = cycles(sent, **{**small, "before": []}, llc_bytes=1 << 20, llc_latency=10)
-    assert found[0] < empty < found[-1]
+    assert found[0] < cycles(sent, **small) < found[-1]
+    assert found[0] < cycles(sent, **{**small, "before": []}, llc_bytes=1 << 20, llc_latency=10)
 
 
 def test_what_ran_before_decides_what_the_l2_has():
@@ -116,5 +116,5 @@ def test_layers_that_it_was_not_fitted_to_are_as_near_as_it_says():
     """Of the other half, those of up to two million cycles; bench/gemmini_firesim.py has all."""
     layers = [each for each in measured_layers(FIRESIM) if not each.fitted and each.cycles < 2_000_000]
     median, most, _ = spread(predictions(layers, parameters_of(ROCKET)))
-    assert median < 9
-    assert most < 25
+    assert median < 4
+    assert most < 12
