@@ -1,5 +1,6 @@
 """Reading of host graphs from untrusted text: what is read can be run, within limits that are known before."""
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ _MOST_NODES = 1 << 14
 _MOST_TENSORS = 1 << 10  # of a node
 _MOST_TOTAL_BYTES = 1 << 34  # of all tensors of a graph, which are not all alive at once
 _STATED = 1 << 10  # elements of a constant that may say what shape a result has
+_MOST_KEPT = 1 << 16  # characters of a text whose graph is kept
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,17 @@ def read_host_graph(text: str) -> CheckedGraph:
     Raises:
         InvalidProgram: it is none, or one of its tensors has no static shape; the message names the node.
     """
+    return _read_once(text) if len(text) <= _MOST_KEPT else _read(text)
+
+
+def _read(text: str) -> CheckedGraph:
     document = parse_graph_document(text)
     entry = json_fields.keys(document, ("opset", "inputs", "constants", "nodes", "outputs"), "the host graph")
     return _Reader(entry).checked()
+
+
+# a program's is read where the file is opened and where it is run, and programs of one network have the same
+_read_once = functools.lru_cache(maxsize=64)(_read)
 
 
 def parse_graph_document(text: str) -> Any:

@@ -6,7 +6,7 @@ from accel.errors import InvalidProgram
 from accel.program.program_document import MOST_DOCUMENT_BYTES, parse_document
 from accel.program.program_model import Program
 from accel.program_files.bounded_zip import ZipParts, open_zip
-from accel.program_files.program_container import load_program
+from accel.program_files.program_container import load_program, read_program
 from accel.program_files.program_parts import assemble, load_parts
 
 _DOCUMENT = "program.json"
@@ -34,11 +34,14 @@ def open_program(path: Path) -> Program:
 
 def _open_file(path: Path) -> Program:
     with open_zip(path) as parts:
-        inside = parts.within(_folder(parts))
+        inside = parts.within(folder := _folder(parts))
         document = inside.read(_DOCUMENT, MOST_DOCUMENT_BYTES)
-        if "version" not in parse_document(document):  # which parts do not have, and a Program file must
+        parsed = parse_document(document)
+        if "version" not in parsed:  # which parts do not have, and a Program file must
             return assemble(document, inside.read)
-    return load_program(path)
+        if not folder:
+            return read_program(parts, parsed)
+    return load_program(path)  # which says what it misses at the top of the zip
 
 
 def _folder(parts: ZipParts) -> str:

@@ -103,8 +103,17 @@ def load_program(file: Path | BinaryIO, accelerator: Accelerator | None = None) 
         OSError: the file cannot be opened.
     """
     with open_zip(file) as parts:
-        document = read_document(parse_document(parts.read("program.json", MOST_DOCUMENT_BYTES)), ProgramDocument)
-        program = _Reader(parts, document.version).program(document, accelerator)
+        return read_program(parts, parse_document(parts.read("program.json", MOST_DOCUMENT_BYTES)), accelerator)
+
+
+def read_program(parts: ZipParts, parsed: dict[str, Any], accelerator: Accelerator | None = None) -> Program:
+    """Reads a Program file that is open, whose ``program.json`` is ``parsed``; else as :func:`load_program`.
+
+    Raises:
+        InvalidProgram, InvalidAccelerator: as :func:`load_program`.
+    """
+    document = read_document(parsed, ProgramDocument)
+    program = _Reader(parts, document.version).program(document, accelerator)
     check_program(program)
     return program
 
