@@ -91,7 +91,7 @@ def gpt2(seed: int = 0) -> onnx.ModelProto:
         weights = net.node("Softmax", net.node("Where", causal, scores, lowest), axis=-1)
         y = net.reshape(net.transpose(net.node("MatMul", weights, v), 0, 2, 1, 3), 1, LENGTH, _WIDTH)
         x = net.node("Add", net.linear(y, (_WIDTH, _WIDTH)), x)
-        y = net.gelu_tanh(net.linear(net.layer_norm(x, _WIDTH), (_WIDTH, 4 * _WIDTH)))
+        y = net.gelu(net.linear(net.layer_norm(x, _WIDTH), (_WIDTH, 4 * _WIDTH)), tanh=True)
         x = net.node("Add", x, net.linear(y, (4 * _WIDTH, _WIDTH), gain=2))
     x = net.linear(net.layer_norm(x, _WIDTH), (_WIDTH, WORDS), bias=False)
     return net.finish(x, (1, LENGTH, WORDS))

@@ -8,20 +8,15 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
-from onnx import TensorProto
 
-from examples.graph import Graph
+from examples.transformers.nodes import PLAIN, Array, Nodes
 
-Array = npt.NDArray[Any]
-PLAIN = 17
-# the first opsets whose ReduceMean has its axes as an input; that have Gelu; Attention, RotaryEmbedding and
-# RMSNormalization; and Swish
-_REDUCE_INPUTS, _GELU, _ATTENTION, _SWISH = 18, 20, 23, 24
+# the first opsets whose ReduceMean has its axes as an input, and Split the number of parts; and that have Attention,
+# RotaryEmbedding and RMSNormalization
+_REDUCE_INPUTS, _COUNTED, _ATTENTION = 18, 18, 23
 LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -39,8 +34,8 @@ class Heads:
         return self.queries * self.depth
 
 
-class Tokens:
-    """The network so far. A method adds nodes, below the module that :meth:`within` names, and returns their result.
+class Tokens(Nodes):
+    """The network so far; nodes are named after the module that :meth:`within` names.
 
     Raises:
         ValueError: the opset is below 17.
@@ -49,9 +44,7 @@ class Tokens:
     def __init__(self, name: str, seed: int, opset: int = PLAIN) -> None:
         if opset < PLAIN:
             raise ValueError(f"{name} has LayerNormalization, which opset {PLAIN} begins with; it cannot be of {opset}")
-        self.graph = Graph(name)
-        self.opset = opset
-        self.random = np.random.default_rng(seed)
+        super().__init__(name, seed, opset)
         self._modules: list[str] = []
         self._counts: dict[str, int] = {}
 
@@ -62,10 +55,6 @@ class Tokens:
         yield
         self._modules.pop()
 
-    def input(self, name: str, shape: Sequence[int], dtype: int = TensorProto.FLOAT) -> str:
-        """A graph input."""
-        return self.graph.input(name, shape, dtype)
-
     def output(self, result: str, name: str, shape: Sequence[int]) -> None:
         """A graph output called ``name``."""
         self.graph.node("Identity", f"{name}_identity", [result], name)
@@ -75,29 +64,7 @@ class Tokens:
         """The model, checked."""
         return self.graph.model(self.opset)
 
-    def node(self, op: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
-        """One node; of several results the first, the others have its name and ``.1``, ``.2``, ..."""
-        name = self._name(op)
-        made = [name, *(f"{name}.{index}" for index in range(1, outputs))]
-        return self.graph.node(op, name, inputs, made, **attributes)
-
-    def constant(self, value: Any, dtype: type = np.float32, name: str = "Constant") -> str:
-        """An initializer."""
-        return self.graph.constant(self._name(name), np.asarray(value, dtype))
-
-    def normal(self, *shape: int, deviation: float = 1.0, name: str = "weight") -> str:
-        """A drawn initializer."""
-        drawn = self.random.standard_normal(shape, np.float32) * np.float32(deviation)
-        return self.constant(drawn, name=name)
-
     # layers
-
-    def linear(self, x: str, features: tuple[int, int], *, bias: bool = True, gain: float = 1.0) -> str:
-        """A dense layer of tensors of three axes: a MatMul, and an Add."""
-        weight = self.random.standard_normal(features, np.float32) * np.float32(math.sqrt(gain / features[0]))
-        weight *= self.random.uniform(0.5, 1.5, (1, features[1])).astype(np.float32)
-        y = self.node("MatMul", x, self.constant(weight, name="weight"))
-        return self.node("Add", self.normal(features[1], deviation=0.1, name="bias"), y) if bias else y
 
     def classes(self, x: str, features: tuple[int, int]) -> str:
         """A dense layer of matrices: a Gemm."""
@@ -111,36 +78,15 @@ class Tokens:
         pads = [dims[2] // 2 if pad is None else pad] * 2 * (len(dims) - 2)
         return self.node("Conv", x, weight, bias, strides=[stride] * (len(dims) - 2), pads=pads, group=groups)
 
-    def layer_norm(self, x: str, width: int, epsilon: float = 1e-5) -> str:
-        """A norm over the last axis."""
-        parameters = self._gains(width), self.normal(width, deviation=0.1, name="bias")
-        return self.node("LayerNormalization", x, *parameters, axis=-1, epsilon=epsilon)
-
     def rms_norm(self, x: str, width: int, epsilon: float = 1e-5) -> str:
         """A norm by the mean square over the last axis."""
-        gains = self._gains(width)
+        gains = self.gains(width)
         if self.opset >= _ATTENTION:
             return self.node("RMSNormalization", x, gains, axis=-1, epsilon=epsilon)
         square = self.node("Pow", x, self.constant(2))
         mean = self.mean(square, -1, keepdims=1)
         root = self.node("Sqrt", self.node("Add", mean, self.constant(epsilon)))
         return self.node("Mul", gains, self.node("Mul", x, self.node("Div", self.constant(1), root)))
-
-    def gelu(self, x: str, *, tanh: bool = False) -> str:
-        """By Erf, or as GPT-2 has it."""
-        if self.opset >= _GELU:
-            return self.node("Gelu", x, approximate="tanh" if tanh else "none")
-        if not tanh:
-            erf = self.node("Erf", self.node("Div", x, self.constant(math.sqrt(2))))
-            return self.node("Mul", self.node("Mul", x, self.node("Add", erf, self.constant(1))), self.constant(0.5))
-        cube = self.node("Mul", self.node("Pow", x, self.constant(3)), self.constant(0.044715))
-        inner = self.node("Mul", self.node("Add", x, cube), self.constant(math.sqrt(2 / math.pi)))
-        y = self.node("Add", self.node("Tanh", inner), self.constant(1))
-        return self.node("Mul", self.node("Mul", x, self.constant(0.5)), y)
-
-    def silu(self, x: str) -> str:
-        """``x`` times its sigmoid."""
-        return self.node("Swish", x) if self.opset >= _SWISH else self.node("Mul", x, self.node("Sigmoid", x))
 
     def mlp(self, x: str, width: int, hidden: int, *, tanh: bool = False) -> str:
         """Two dense layers around a GELU."""
@@ -152,19 +98,6 @@ class Tokens:
         if self.opset < _REDUCE_INPUTS:
             return self.node("ReduceMean", x, axes=[axis], keepdims=keepdims)
         return self.node("ReduceMean", x, self.constant([axis], np.int64), keepdims=keepdims)
-
-    def reshape(self, x: str, *shape: int) -> str:
-        """The elements of ``x`` in another shape."""
-        return self.node("Reshape", x, self.constant(shape, np.int64))
-
-    def transpose(self, x: str, *axes: int) -> str:
-        """The axes of ``x`` in another order."""
-        return self.node("Transpose", x, perm=list(axes))
-
-    def slice(self, x: str, begin: int, end: int, axis: int) -> str:
-        """Elements from ``begin`` up to ``end`` along an axis."""
-        bounds = (self.constant([value], np.int64) for value in (begin, end, axis))
-        return self.node("Slice", x, *bounds)
 
     # attention
 
@@ -199,9 +132,14 @@ class Tokens:
             return self.node("RotaryEmbedding", x, *places)
         low, high = self.slice(x, 0, half, 3), self.slice(x, half, 2**63 - 1, 3)
         turned = self.node("Concat", self.node("Neg", high), low, axis=-1)
-        both = (self.constant(np.concatenate([part, part], 1)[None, None]) for part in (cosines, sines))
-        cosine, sine = both
+        cosine, sine = (self.constant(np.concatenate([part, part], 1)[None, None]) for part in (cosines, sines))
         return self.node("Add", self.node("Mul", x, cosine), self.node("Mul", turned, sine))
+
+    def parts(self, x: str, count: int, axis: int) -> list[str]:
+        """As many equal parts along an axis."""
+        counted = {} if self.opset < _COUNTED else {"num_outputs": count}
+        first = self.node("Split", x, outputs=count, axis=axis, **counted)
+        return [first, *(f"{first}.{index}" for index in range(1, count))]
 
     def _repeated(self, x: str, heads: Heads) -> str:
         """Keys or values, of which several heads of queries share one."""
@@ -213,11 +151,12 @@ class Tokens:
         bigger = self.node("Mul", shape, self.constant([1, 1, times, 1, 1], np.int64))
         return self.reshape(self.node("Expand", wide, bigger), 0, heads.queries, -1, heads.depth)
 
-    def _gains(self, *shape: int) -> str:
-        """Factors as those of trained norms: near one, and some far from it."""
-        return self.constant(np.exp(self.random.standard_normal(shape) * 0.4), name="weight")
+    def drawn(self, shape: tuple[int, ...]) -> Array:
+        """Draws normal values, float32."""
+        return self.random.standard_normal(shape, np.float32)
 
-    def _name(self, what: str) -> str:
+    def new_name(self, what: str) -> str:
+        """Returns the name of the module, and what it is of."""
         base = "/".join(["", *self._modules, what])
         count = self._counts[base] = self._counts.get(base, -1) + 1
         return f"{base}_{count}" if count else base

@@ -3,7 +3,8 @@
 import numpy as np
 import onnx
 
-from examples.transformers.builder import LOWEST, PLAIN, Heads, Tokens, angles
+from examples.transformers.builder import LOWEST, Heads, Tokens, angles
+from examples.transformers.nodes import PLAIN
 
 
 def gpt2_block(
@@ -14,11 +15,7 @@ def gpt2_block(
     x = net.input("hidden_states", (1, tokens, width))
     with net.within("attn"):
         wide = net.linear(net.layer_norm(x, width), (width, 3 * width))
-        if opset < 18:
-            first = net.node("Split", wide, axis=2, outputs=3)
-        else:
-            first = net.node("Split", wide, axis=2, outputs=3, num_outputs=3)
-        q, k, v = (net.split(part, heads, shape.depth) for part in (first, f"{first}.1", f"{first}.2"))
+        q, k, v = (net.split(part, heads, shape.depth) for part in net.parts(wide, 3, 2))
         causal = net.constant(np.triu(np.full((1, 1, tokens, tokens), LOWEST), 1), name="mask")
         y = net.joined(net.attend(q, k, v, shape, causal, causal=True), width)
         x = net.node("Add", net.linear(y, (width, width)), x)

@@ -4,7 +4,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from examples.transformers.builder import LOWEST, PLAIN, Heads, Tokens
+from examples.transformers.builder import LOWEST, Heads, Tokens
+from examples.transformers.nodes import PLAIN
 
 _WORDS = 30_522  # of BERT's vocabulary
 

@@ -2,7 +2,8 @@
 
 import onnx
 
-from examples.transformers.builder import PLAIN, Heads, Tokens
+from examples.transformers.builder import Heads, Tokens
+from examples.transformers.nodes import PLAIN
 
 
 def _channels_last(net: Tokens, x: str) -> str:
