@@ -95,66 +95,54 @@ def _held(x: Value) -> Value:
     return _named(above, lambda held: tirx.Select(held < _constant(_MOST), held, _constant(_MOST)))
 
 
-def _scaled(
-    whole: Callable[[Value], Value], rest: Callable[[Value, Value], Value], use: Callable[[Value, Value], Value]
-) -> Callable[[Value], Value]:
-    """A function of x by ``use(2 ** k, e ** r - 1)``, where k is ``whole(x)`` and r is ``rest(x, k)``."""
-
-    def reduced(x: Value) -> Value:
-        def of(k: Value) -> Value:
-            def near(r: Value) -> Value:
-                less_one = _product(_polynomial(r, _EXPONENTIAL), r)
-                return _named(_power_of_two(k), lambda scale: _named(less_one, lambda small: use(scale, small)))
-
-            return _named(rest(x, k), near)
-
-        return _named(tirx.call_llvm_pure_intrin(_WIDE, "llvm.nearbyint", whole(x)), of)
-
-    return reduced
+def _rounded(x: Value) -> Value:
+    return tirx.call_llvm_pure_intrin(_WIDE, "llvm.nearbyint", x)
 
 
-def _natural_rest(x: Value, k: Value) -> Value:
-    high = _fenced(x - _product(k, _constant(_LN2_HIGH)))
-    return _fenced(high - _product(k, _constant(_LN2_LOW)))
+_Use = Callable[[Value, Value], Value]
 
 
-def _exponential(x: Value) -> Value:
-    """``e ** x`` of a float64 that is held."""
-    return _named(
-        x,
-        _scaled(
-            lambda held: _product(held, _constant(_INVERSE_LN2)),
-            _natural_rest,
-            lambda scale, small: _fenced(scale + _product(scale, small)),
-        ),
-    )
+def _parts(k: Value, rest: Value, use: _Use) -> Value:
+    """``use(2 ** k, e ** rest - 1)``, for a whole number k and a rest of at most ln(2) / 2 of either sign."""
+
+    def near(r: Value) -> Value:
+        less_one = _product(_polynomial(r, _EXPONENTIAL), r)
+        return _named(_power_of_two(k), lambda scale: _named(less_one, lambda small: use(scale, small)))
+
+    return _named(rest, near)
 
 
-def _exponential_less_one(x: Value) -> Value:
-    """``e ** x - 1`` of a float64 that is held; near 0 with all its digits."""
-    return _named(
-        x,
-        _scaled(
-            lambda held: _product(held, _constant(_INVERSE_LN2)),
-            _natural_rest,
-            lambda scale, small: _fenced(_product(scale, small) + _fenced(scale - _constant(1.0))),
-        ),
-    )
+def _natural(x: Value, use: _Use) -> Value:
+    """``use(2 ** k, e ** r - 1)`` of a float64 that is held, k ln(2) + r."""
+
+    def of(held: Value) -> Value:
+        def by(k: Value) -> Value:
+            high = _fenced(held - _product(k, _constant(_LN2_HIGH)))
+            return _parts(k, _fenced(high - _product(k, _constant(_LN2_LOW))), use)
+
+        return _named(_rounded(_product(held, _constant(_INVERSE_LN2))), by)
+
+    return _named(x, of)
+
+
+def _whole(scale: Value, small: Value) -> Value:
+    return _fenced(scale + _product(scale, small))
+
+
+def _less_one(scale: Value, small: Value) -> Value:
+    """Near 0 with all its digits."""
+    return _fenced(_product(scale, small) + _fenced(scale - _constant(1.0)))
 
 
 def _exp(x: Value) -> Value:
-    return _exponential(_held(x))
+    return _natural(_held(x), _whole)
 
 
 def _exp2(x: Value) -> Value:
-    return _named(
-        _held(x),
-        _scaled(
-            lambda held: held,
-            lambda held, k: _product(_fenced(held - k), _constant(_LN2)),
-            lambda scale, small: _fenced(scale + _product(scale, small)),
-        ),
-    )
+    def of(held: Value) -> Value:
+        return _named(_rounded(held), lambda k: _parts(k, _product(_fenced(held - k), _constant(_LN2)), _whole))
+
+    return _named(_held(x), of)
 
 
 def _log(x: Value) -> Value:
@@ -197,12 +185,12 @@ def _absolute(x: Value) -> Value:
 
 def _tanh(x: Value) -> Value:
     """``-d / (2 + d)`` of |x| for d = e ** (-2 |x|) - 1."""
-    less_one = _exponential_less_one(_held(_product(_constant(-2.0), _absolute(x))))
+    less_one = _natural(_held(_product(_constant(-2.0), _absolute(x))), _less_one)
     return _signed_like(x, _named(less_one, lambda d: _absolute(d) / _fenced(_constant(2.0) + d)))
 
 
 def _sigmoid(x: Value) -> Value:
-    return _constant(1.0) / _fenced(_constant(1.0) + _exponential(_held(_product(_constant(-1.0), x))))
+    return _constant(1.0) / _fenced(_constant(1.0) + _natural(_held(_product(_constant(-1.0), x)), _whole))
 
 
 def _erf(x: Value) -> Value:

@@ -94,7 +94,7 @@ def operation(node: TypedExpression, below: list[Value]) -> Value:
 def combine(combiner: Combiner, dtype: str, total: Value, term: TypedExpression, value: Value) -> Value:
     """Returns ``total + value``, wrapping or rounded once; or the greater or the lesser of both."""
     if combiner != "+":
-        return (greatest if combiner == "max" else least)(total, value)
+        return _call(combiner, dtype, [total, value])
     if is_float(dtype):
         return total + _alone(term, value)
     return cut(tirx.Cast(_WIDE, total) + tirx.Cast(_WIDE, value), dtype)

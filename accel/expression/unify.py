@@ -27,7 +27,7 @@ BINARY: dict[str, Any] = {
     "|": tirx.BitwiseOr,
     "^": tirx.BitwiseXor,
 }
-_COMBINED: dict[str, Any] = {"+": tirx.Add, "max": tirx.Max, "min": tirx.Min}
+_COMBINED: dict[str, Any] = {"+": tirx.Add, "min": tirx.Min, "max": tirx.Max}
 COMPARISONS: dict[str, Any] = {
     "<": tirx.LT,
     "<=": tirx.LE,
@@ -97,7 +97,7 @@ def _call(function: str, dtype: str, below: list[tirx.Expr]) -> tirx.Expr:
             return tirx.Max(below[0], zero)
         case "clip":
             return tirx.Min(tirx.Max(below[0], below[1]), below[2])
-    return tirx.Min(*below) if function == "min" else tirx.Max(*below)
+    return _COMBINED[function](*below)
 
 
 def _float_call(function: str, x: tirx.Expr) -> tirx.Expr:
