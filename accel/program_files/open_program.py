@@ -34,7 +34,8 @@ def open_program(path: Path) -> Program:
 
 def _open_file(path: Path) -> Program:
     with open_zip(path) as parts:
-        inside = parts.within(folder := _folder(parts))
+        folder = _folder(parts)
+        inside = parts.within(folder)
         document = inside.read(_DOCUMENT, MOST_DOCUMENT_BYTES)
         parsed = parse_document(document)
         if "version" not in parsed:  # which parts do not have, and a Program file must

@@ -113,15 +113,13 @@ class MemoryHierarchy(DocumentPart):
 
     @model_validator(mode="after")
     def _divides(self) -> Self:
-        if self.l2_bytes % (LINE_BYTES * self.l2_ways):
-            wanted = LINE_BYTES * self.l2_ways
-            raise ValueError(f"l2_bytes must be a multiple of l2_ways lines, {wanted}; it is {self.l2_bytes}")
         for name in ("llc_line_bytes", "dram_row_bytes"):
             if not _power(getattr(self, name)):
                 raise ValueError(f"{name} must be a power of two; it is {getattr(self, name)}")
-        if self.llc_bytes % (self.llc_line_bytes * self.llc_ways):
-            wanted = self.llc_line_bytes * self.llc_ways
-            raise ValueError(f"llc_bytes must be a multiple of llc_ways lines, {wanted}; it is {self.llc_bytes}")
+        for cache, line in (("l2", LINE_BYTES), ("llc", self.llc_line_bytes)):
+            size, wanted = getattr(self, f"{cache}_bytes"), line * getattr(self, f"{cache}_ways")
+            if size % wanted:
+                raise ValueError(f"{cache}_bytes must be a multiple of {cache}_ways lines, {wanted}; it is {size}")
         return self
 
 
