@@ -117,20 +117,17 @@ class Cluster:
 
     def ready(self, seconds: float = _UP_WITHIN) -> bool:
         """Whether jobs can be accepted and run, at once or soon."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            with contextlib.suppress(httpx2.HTTPError):
-                if self.client.get("/readyz").status_code == 200:
-                    return True
-            time.sleep(0.1)
-        return False
+        return self._says_so("/readyz", seconds)
 
     def answers(self, seconds: float = _UP_WITHIN) -> bool:
         """Whether the api answers, workers or not."""
+        return self._says_so("/healthz", seconds)
+
+    def _says_so(self, path: str, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             with contextlib.suppress(httpx2.HTTPError):
-                if self.client.get("/healthz").status_code == 200:
+                if self.client.get(path).status_code == 200:
                     return True
             time.sleep(0.1)
         return False
