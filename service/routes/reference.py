@@ -71,5 +71,4 @@ def get_accelerator_schema(
     return Response(text, headers=headers, media_type=MEDIA_TYPE)
 
 
-router.include_router(problem_types)
-router.include_router(schemas)
+router.routes.extend([*problem_types.routes, *schemas.routes])

@@ -299,4 +299,4 @@ TENSORS = _Kind[Tensors, ReceivedFile](
 
 router = APIRouter()
 for _routes in (_upload_router(MODELS), _upload_router(PROGRAMS), _upload_router(TENSORS)):
-    router.include_router(_routes)
+    router.routes.extend(_routes.routes)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.derive_accelerator import derive_accelerator
-from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
+from accel.catalog.load_accelerator import check_accelerator, load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator
 from accel.report.changed_documents import ChangedDocuments, changed_documents
 from worker.config.settings import Settings
@@ -49,8 +49,9 @@ def _changes(given: UploadedFile, _settings: Settings) -> ChangedDocuments:
     return ChangedDocuments(changes=changed_documents(read_accelerator(given.path)))
 
 
-for _name in preset_names():  # what checks a document is loaded once, not by each task
-    load_accelerator(_name)
+# the presets, and what checks a document of each family, are loaded once, not by each task
+for _preset in {_preset.family: _preset for _preset in map(load_accelerator, preset_names())}.values():
+    check_accelerator(_preset)
 
 TASKS = {
     "accelerator": confined_task(inspection_limits, UploadedFile, _accelerator),

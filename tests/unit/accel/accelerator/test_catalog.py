@@ -11,7 +11,14 @@ import pytest
 import yaml
 
 from accel.accelerator.document import Accelerator
-from accel.catalog.load_accelerator import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
+from accel.catalog.load_accelerator import (
+    accelerator_id,
+    canonical,
+    check_accelerator,
+    load_accelerator,
+    parse_accelerator,
+    preset_names,
+)
 from accel.errors import InvalidAccelerator, SimulationError
 from accel.isa.decode import decode
 from accel.isa.vta.document.instruction_view import instructions_of
@@ -34,6 +41,11 @@ def at(document: Any, path: Place) -> Any:
     for part in path:
         document = document[part]
     return document
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_a_preset_passes_the_checks_that_loading_it_leaves_out(name: str) -> None:
+    check_accelerator(load_accelerator(name))
 
 
 @pytest.mark.parametrize("name", PRESETS)
