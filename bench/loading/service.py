@@ -41,7 +41,7 @@ class Service:
 
     def workers(self) -> list[int]:
         """The processes of the workers."""
-        return [pid for pid in self._children() if "worker.runner.worker_main" in command(pid)]
+        return [pid for pid in self._children() if "-m worker.runner" in command(pid)]
 
     def settle(self) -> None:
         """Wait until the workers have compiled ahead what they compile ahead, and do nothing."""

@@ -18,13 +18,13 @@ from service.cli.options import (
     Shape,
     WeightScales,
     ZeroPoints,
-    collection_paused,
     dims_of,
     exit_with_error,
     load_settings,
     local_settings,
     shapes_of,
 )
+from worker.process.collection import collection_paused
 
 if TYPE_CHECKING:
     from worker.config.settings import Settings
@@ -62,8 +62,9 @@ def serve(
     workers: Annotated[int, typer.Option(min=1, max=256, help="Worker processes.")] = 1,
 ) -> None:
     """Run the whole service: HTTP, workers, and a Redis of our own unless CYCLOPS_REDIS_URL names one."""
-    from service import server
-    from worker.storage.redis_server import RedisUnavailableError
+    with collection_paused():
+        from service import server
+        from worker.storage.redis_server import RedisUnavailableError
 
     try:
         chosen = load_settings(data, "api")
@@ -79,7 +80,8 @@ def serve(
 @app.command()
 def api(host: Host = "127.0.0.1", port: Port = 8000, data: Data = None) -> None:
     """Run HTTP alone; CYCLOPS_REDIS_URL must name the Redis of the workers."""
-    from service import server
+    with collection_paused():
+        from service import server
 
     settings = load_settings(data, "api")
     if settings.redis_url is None:
@@ -97,7 +99,8 @@ def api(host: Host = "127.0.0.1", port: Port = 8000, data: Data = None) -> None:
 @app.command()
 def worker(data: Data = None) -> None:
     """Run one worker; CYCLOPS_REDIS_URL must name the Redis of the api."""
-    from worker.runner.worker_main import run_worker
+    with collection_paused():
+        from worker.runner.worker_main import run_worker
 
     settings = load_settings(data, "worker")
     if settings.redis_url is None:

@@ -1,10 +1,8 @@
 """Options that commands share: settings, and dynamic axes (``--dim batch=4``, ``--shape x=1,3,32,32``)."""
 
-import gc
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -79,21 +77,6 @@ def local_settings() -> "Settings":
         exit_with_error(_validation_reasons(error), 2)
     _warn_of_unknown_variables()
     return settings
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Leaves Python's garbage collector out while a command imports the compiler.
-
-    That makes several hundred thousand objects, all of which stay; to look through them time and again takes a tenth
-    of the time. They are not looked at afterwards either.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def exit_with_error(message: str, status: int = 1) -> NoReturn:

@@ -59,7 +59,7 @@ class Cluster:
         self._start("api", [sys.executable, "-m", "service.cli", "api", "--port", str(self._port)])
 
     def start_worker(self, name: str, **environment: str) -> None:
-        self._start(name, [sys.executable, "-m", "worker.runner.worker_main"], **environment)
+        self._start(name, [sys.executable, "-m", "worker.runner"], **environment)
 
     def _start(self, name: str, command: list[str], **environment: str) -> None:
         with (self._logs / f"{name}.log").open("ab") as log:

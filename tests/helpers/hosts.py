@@ -114,7 +114,7 @@ class Hosts:
     def add(self, name: str, *command: str) -> Host:
         """A host with one process of ours; a worker if no command is given."""
         host = self.all[name] = Host(self._root / name, self._environment)
-        host.start(*(command or ("-m", "worker.runner.worker_main")))
+        host.start(*(command or ("-m", "worker.runner")))
         return host
 
     def workers(self, count: int) -> None:

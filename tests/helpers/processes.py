@@ -35,7 +35,7 @@ def descendants(pid: int) -> list[int]:
 
 def worker_of(service_pid: int) -> int:
     """The worker process of a service."""
-    (worker,) = [pid for pid in children(service_pid) if "worker.runner.worker_main" in command(pid)]
+    (worker,) = [pid for pid in children(service_pid) if "-m worker.runner" in command(pid)]
     return worker
 
 

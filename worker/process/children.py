@@ -105,15 +105,18 @@ _COLLAPSE = 25  # MADV_COLLAPSE, asm-generic/mman-common.h; since Linux 6.1
 
 
 def share_with_children() -> None:
-    """Prepares all current memory to be shared with forked processes. The process has one thread."""
+    """Has forked processes share all objects that there are now. The process has one thread."""
     gc.collect()
     gc.freeze()
-    if sys.platform == "linux":
-        _collapse()
 
 
-def _collapse() -> None:
-    """Moves memory from small pages to large ones, where the system allows it."""
+def use_large_pages() -> None:
+    """Moves this process's memory from small pages to large ones, where the system allows it.
+
+    Of the worker that takes 0.3 s of processor time, and saves 7 ms of each fork: it is for processes that stay.
+    """
+    if sys.platform != "linux":
+        return
     madvise = ctypes.CDLL(None).madvise
     for page in _anonymous():
         madvise(ctypes.c_void_p(page), ctypes.c_size_t(_LARGE), _COLLAPSE)

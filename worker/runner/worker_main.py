@@ -5,6 +5,7 @@ hang: threads do not survive a fork.
 """
 
 import importlib
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +13,7 @@ from typing import TypeVar
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, preset_names
 from worker.config.settings import Settings
-from worker.process.children import run_in_child, share_with_children
+from worker.process.children import run_in_child, share_with_children, use_large_pages
 from worker.queue.job_queue import PENDING, WARM, JobQueue, open_fail_fast_queue
 from worker.queue.lease import release_lease
 from worker.queue.reconciler import reconcile, take_reconcile_turn
@@ -28,6 +29,7 @@ from worker.webhooks.deliveries import DeliveryOrders, schedule_lost_orders
 from worker.webhooks.launcher import DispatcherLauncher
 
 T = TypeVar("T")
+_SETTLED_AFTER = 30.0  # seconds
 
 
 def warmed_presets(choice: str) -> list[str]:
@@ -84,6 +86,7 @@ class _BackgroundTasks:
         self._queue = queue
         self._launcher = DispatcherLauncher(settings, queue)
         self._warm_up = warm_up
+        self._small_pages_since: float | None = time.monotonic()
 
     def record_death(self, job_id: str, token: str, reason: str) -> None:
         """Records why the attempt of this token died, and delays the job for the next attempt."""
@@ -99,17 +102,25 @@ class _BackgroundTasks:
                 queue.publish_wait(job_id, attempt)
 
     def when_idle(self) -> None:
-        """Reconciles the queue, and continues the warm-up."""
+        """Reconciles the queue, continues the warm-up, and then puts memory on large pages."""
         if take_reconcile_turn(self._queue, self._settings.reconcile_seconds):
             run_in_child(self._reconcile)
         if self._warm_up.step():
-            share_with_children()
+            self._share()
+        since = self._small_pages_since
+        if since is not None and time.monotonic() - since > _SETTLED_AFTER:
+            use_large_pages()
+            self._small_pages_since = None
 
     def periodically(self) -> None:
         """Sends webhooks, and loads what has been compiled ahead meanwhile, also while a job runs."""
         self._launcher.step()
         if self._warm_up.load():
-            share_with_children()
+            self._share()
+
+    def _share(self) -> None:
+        share_with_children()
+        self._small_pages_since = time.monotonic()
 
     def _reconcile(self) -> None:
         store = open_store(self._settings)
@@ -138,7 +149,3 @@ def run_worker(settings: Settings) -> None:
         status=lambda: {WARM: ",".join(warm_up.warm), PENDING: ",".join(warm_up.pending)},
     )
     worker.work(logging_level=settings.log_level)
-
-
-if __name__ == "__main__":  # as worker.runner.worker_pool starts it
-    run_worker(Settings())

@@ -51,7 +51,7 @@ def _keep(settings: Settings, count: int, stop: threading.Event) -> None:
 def _start(settings: Settings) -> subprocess.Popen[bytes]:
     # the worker dies with the thread that starts it, which lives until all workers are stopped
     return subprocess.Popen(
-        [sys.executable, parent_death.__file__, str(os.getpid()), sys.executable, "-m", "worker.runner.worker_main"],
+        [sys.executable, parent_death.__file__, str(os.getpid()), sys.executable, "-m", "worker.runner"],
         env=os.environ | settings.environment(),
         stdin=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for us: we stop them

@@ -24,7 +24,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
-from worker.process.children import share_with_children
+from worker.process.children import share_with_children, use_large_pages
+from worker.process.collection import collection_paused
 from worker.process.parent_death import die_with_parent
 from worker.sandbox.confinement import prepare_confinement
 from worker.telemetry import logs
@@ -36,6 +37,7 @@ STATUS = struct.Struct(">i")  # a wait status, at the end
 NOT_STARTED = -1  # in its place
 _log = logging.getLogger(__name__)
 _DONE, _RAISED = 0, 1
+_SETTLED_AFTER = 30_000  # milliseconds without a task
 
 
 def send(task: socket.socket, data: bytes) -> None:
@@ -79,8 +81,13 @@ class _Server:
         signal.set_wakeup_fd(self._woken.fileno(), warn_on_full_buffer=False)
         self._poll.register(self._control, select.POLLIN)
         self._poll.register(self._ended, select.POLLIN)
+        wait: int | None = _SETTLED_AFTER
         while True:
-            for descriptor, _ in self._poll.poll():
+            ready = self._poll.poll(wait)
+            if not ready and not self._children:
+                use_large_pages()
+                wait = None
+            for descriptor, _ in ready:
                 if descriptor == self._control.fileno():
                     if not self._accept():
                         self._kill(list(self._children))
@@ -158,7 +165,8 @@ def main(module: str, level: str, form: logs.Form) -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    tasks: Tasks = importlib.import_module(module).TASKS
+    with collection_paused():
+        tasks: Tasks = importlib.import_module(module).TASKS
     prepare_confinement()
     share_with_children()
     _Server(control, tasks).run()

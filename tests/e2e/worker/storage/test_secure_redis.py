@@ -92,7 +92,7 @@ def test_a_service_behind_tls(
         assert service.wait(location)["state"] == "succeeded"
         assert PASSWORD not in service.client.get("/readyz").text
         shown = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
-        assert "worker.runner.worker_main" in shown
+        assert "-m worker.runner" in shown
         assert PASSWORD not in shown
         said = "".join(service.lines)
     assert PASSWORD not in said

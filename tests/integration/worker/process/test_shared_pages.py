@@ -8,11 +8,12 @@ import pytest
 
 SCRIPT = """
 import gc, os, random
-from worker.process.children import share_with_children
+from worker.process.children import share_with_children, use_large_pages
 content = random.Random(0).randbytes(8 << 20)
 pieces = [content[at:at + 1000] for at in range(0, len(content), 1000)]
 share_with_children()
-share_with_children()
+use_large_pages()
+use_large_pages()
 assert b"".join(pieces) == content
 assert gc.get_freeze_count() > 1000
 pid = os.fork()
