@@ -29,6 +29,7 @@ hypothesis.settings.register_profile("cyclops", deadline=None, max_examples=25, 
 hypothesis.settings.register_profile("all", deadline=None)
 hypothesis.settings.load_profile("cyclops")
 STARTED_WITHIN = 60.0
+LONGEST_ID = 200
 # what all services of the tests inherit: each would compile the simulators of twelve presets, and most simulate little
 os.environ.setdefault("CYCLOPS_WARM_UP", "none")
 PREPARE = """
@@ -52,6 +53,11 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name long values by their length: the processes of the tests tell each other all ids, of which one had 36 MB."""
+    return f"{argname} of {len(val)}" if isinstance(val, str | bytes) and len(val) > LONGEST_ID else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

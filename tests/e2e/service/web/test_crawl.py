@@ -15,13 +15,14 @@ BROWSER = {"Accept": "text/html,*/*;q=0.8"}
 MOST_OF_A_KIND = 2  # there is a page for each function, pass, call, nest and selection, and other tests make more
 _UPLOADED = re.compile(r"(?<=/)[0-9a-f]{32,}(?=/|$)")
 _PRESET = re.compile(r"(?<=/accelerators/)[a-z][^/?]*")
+_ACCELERATOR = re.compile(r"^/jobs/[^/?]+(?=/accelerator$)")  # all jobs' are of one document, and show it alike
 _NUMBER = re.compile(r"(?<=/)\d+(?=/|$)")
 
 
 def kind_of(path: str, jobs: list[str]) -> str:
     """What pages of one kind have in common: their path, but for ids that are not of our jobs, and their selections."""
     parts = urlsplit(path)
-    page = _NUMBER.sub("*", _PRESET.sub("preset", parts.path))
+    page = _ACCELERATOR.sub("/jobs/*", _NUMBER.sub("*", _PRESET.sub("preset", parts.path)))
     if not any(job in page for job in jobs):
         page = _UPLOADED.sub("*", page)
     return "&".join([page, *sorted(parse_qs(parts.query, keep_blank_values=True))])
