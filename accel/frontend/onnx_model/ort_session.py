@@ -84,6 +84,7 @@ def _options(optimization: onnxruntime.GraphOptimizationLevel | None) -> onnxrun
     options.log_severity_level = 4
     options.enable_cpu_mem_arena = False
     options.add_session_config_entry("session.disable_prepacking", "1")
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if optimization is not None:
         options.graph_optimization_level = optimization
     return options

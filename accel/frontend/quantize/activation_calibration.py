@@ -1,6 +1,7 @@
 """Calibration: the samples, and what running them tells of each activation."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from onnxruntime import GraphOptimizationLevel
 
 from accel.errors import InvalidModel, InvalidTensors
 from accel.frontend.onnx_model.ort_session import session, with_outputs
-from accel.frontend.quantize.input_moments import Feedback, moments_by_tensor
+from accel.frontend.quantize.input_moments import Feedback, InputMoments, moments_by_tensor
 from accel.frontend.quantize.quantization_targets import WeightedNode
 from accel.frontend.quantize.scale_grid import CalibrationMethod, Grid, Loss
 from accel.frontend.quantize.value_histogram import Histogram
@@ -19,6 +20,7 @@ from accel.util.arrays import Array
 Sample = dict[str, Array]
 
 RANDOM_SAMPLES = 8
+_THREADS = 4  # at most; numpy counts without Python's lock
 
 
 def calibration_samples(model: onnx.ModelProto, calibration: Mapping[str, Array] | None, seed: int) -> list[Sample]:
@@ -79,25 +81,54 @@ def calibrate(
     Raises:
         InvalidModel: onnxruntime cannot run the model.
     """
-    histograms = {name: Histogram(grid) for name, grid in grids.items()}
-    sums: dict[str, Array] = {}
     axes = {str(layer.node.input[0]): layer.input_axis for layer in layers}
     moments = moments_by_tensor(layers, len(inputs))
-    for values in tensor_values(model, list(grids), inputs):
-        for name, value in values.items():
-            if not histograms[name].add(value):
-                raise InvalidModel(
-                    f"the values of {name!r} are not finite on the samples; if these are random, send some of your own",
-                    field="model",
-                )
-            for counted in moments.get(name, {}).values():
-                counted.add(value)
-            if name in axes and value.size:
-                others = tuple(axis for axis in range(value.ndim) if axis != axes[name] % value.ndim)
-                sums[name] = sums.get(name, 0) + value.mean(others, np.float64)
-    losses = {name: histogram.loss(method, shifts=name in shifted) for name, histogram in histograms.items()}
-    feedback = {node: counted.feedback() for of_tensor in moments.values() for node, counted in of_tensor.items()}
+    observed = {
+        name: _Observed(name, Histogram(grid), moments.get(name, {}), axes.get(name)) for name, grid in grids.items()
+    }
+
+    def loss(name: str) -> Loss:
+        return observed[name].histogram.loss(method, shifts=name in shifted)
+
+    with ThreadPoolExecutor(_THREADS, "calibration") as pool:  # one thread for a tensor: its sums have one order
+        for values in tensor_values(model, list(grids), inputs):
+            for _ in pool.map(lambda name, value: observed[name].add(value), *zip(*values.items(), strict=True)):
+                pass
+        losses = dict(zip(observed, pool.map(loss, observed), strict=True))
+        counted = {node: each for of_tensor in moments.values() for node, each in of_tensor.items()}
+        feedback = dict(zip(counted, pool.map(InputMoments.feedback, counted.values()), strict=True))
+    sums = {name: tensor.sums for name, tensor in observed.items() if tensor.sums is not None}
     return Calibrated(losses, {name: total / len(inputs) for name, total in sums.items()}, feedback)
+
+
+@dataclass
+class _Observed:
+    """What is counted of one tensor, sample by sample; ``sums`` are of the means along ``axis``, if it has one."""
+
+    name: str
+    histogram: Histogram
+    moments: Mapping[str, InputMoments]
+    axis: int | None
+    sums: Array | None = None
+
+    def add(self, value: Array) -> None:
+        """Count the tensor of a sample.
+
+        Raises:
+            InvalidModel: it is not finite.
+        """
+        if not self.histogram.add(value):
+            raise InvalidModel(
+                f"the values of {self.name!r} are not finite on the samples; if these are random, send some of your "
+                "own",
+                field="model",
+            )
+        for counted in self.moments.values():
+            counted.add(value)
+        if self.axis is not None and value.size:
+            others = tuple(axis for axis in range(value.ndim) if axis != self.axis % value.ndim)
+            means = value.mean(others, np.float64)
+            self.sums = means if self.sums is None else self.sums + means
 
 
 def _draw(random: np.random.Generator, info: onnx.ValueInfoProto) -> Array:
