@@ -13,6 +13,7 @@ from tvm import ir
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import canonical
 from accel.driver.kept_programs import PROGRAM_FILE, KeptProgram, KeptPrograms, ProgramFacts
+from accel.driver.reference_task import ReferenceTask
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
 from accel.driver.stage_chain import Phase, StageDump
@@ -60,6 +61,7 @@ class CompilationInputs:
         traces_passes: whether the text after each TVM pass is kept.
         types: of the tensors of ``original``, as they were inferred; a dry run draws no graph.
         kept: programs of earlier jobs that may be this one's.
+        reference: runs the integer graph beside the compilation; a dry run compares nothing.
         uploaded: the model as uploaded, unchanged, which quality is measured against; a dry run measures none.
     """
 
@@ -76,6 +78,7 @@ class CompilationInputs:
     types: Mapping[str, onnx.ValueInfoProto] = field(default_factory=dict)
     kept: KeptPrograms = field(default_factory=KeptPrograms)
     uploaded: onnx.ModelProto | None = None
+    reference: ReferenceTask | None = None
 
 
 @dataclass(frozen=True)

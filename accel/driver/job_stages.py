@@ -58,11 +58,10 @@ from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
-from accel.util.deadline import Deadline, OutOfTimeError
+from accel.util.deadline import OutOfTimeError
 from accel.util.safe_names import tensor_fault
 from accel.verify.output_comparison import check_equal
 from accel.verify.output_quality import float_network, quality_of
-from accel.verify.reference_graph import run_reference as run_graph
 from accel.verify.tensor_quality import EVERY, TensorQualities, tensor_qualities, where_most_is_lost
 
 _log = logging.getLogger(__name__)
@@ -108,6 +107,8 @@ def import_model(done: Quantised) -> Imported:
     imported = import_integer_model(done.model, requantize, balances=Capabilities.of(job.target).balances)
     _check_nodes(job.options.host_nodes, imported.operators)
     _check_tensors(job.options.intermediates, job.original)
+    if job.reference is not None:
+        job.reference.start(imported, [job.feeds[tensor.name] for tensor in job.info.inputs])
     return Imported(job, imported)
 
 
@@ -225,7 +226,7 @@ def simulate_program(done: Emitted) -> Simulated:
 
 
 def run_reference(done: Simulated) -> Referenced:
-    """Returns what the integer graph has on the host, if the options give it the time.
+    """Returns what the integer graph has on the host, if the options give it the time: it runs since it was imported.
 
     Of an earlier job's program it is what that job found for the same model and inputs.
     """
@@ -233,24 +234,20 @@ def run_reference(done: Simulated) -> Referenced:
     if isinstance(origin, KeptProgram):
         expected = origin.program
         return Referenced(done.job, done, [expected.expected[name] for name in expected.outputs], {}, expected)
-    if not seconds:
-        why = "the outputs were not compared with the integer graph, as verify_seconds is 0"
-        return Referenced(done.job, done, None, {}, program, why)
-    imported = origin.packed.imported
+    assert done.job.reference is not None
     try:
-        found = run_graph(imported, [program.image[name] for name in program.inputs], Deadline(seconds))
+        found = done.job.reference.found()
     except OutOfTimeError:
         why = (
             f"the integer graph takes the host longer than verify_seconds, {seconds:g}; the outputs were not "
             "compared with its: give it more"
         )
         return Referenced(done.job, done, None, {}, program, why)
+    if found is None:
+        why = "the outputs were not compared with the integer graph, as verify_seconds is 0"
+        return Referenced(done.job, done, None, {}, program, why)
     expected = replace(program, expected=dict(zip(program.outputs, found.outputs, strict=True)))
-    tensors = found.tensors
-    if not done.job.options.intermediates:  # the rest is not looked at
-        wanted = {each.integers for each in imported.activations}
-        tensors = {name: array for name, array in tensors.items() if name in wanted}
-    return Referenced(done.job, done, found.outputs, tensors, expected)
+    return Referenced(done.job, done, found.outputs, found.tensors, expected)
 
 
 def compare_outputs(done: Referenced) -> Verified:

@@ -15,6 +15,7 @@ from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Lowered, Referenced, Reported
 from accel.driver.job_stages import JOB, TO_PROGRAM, find_program, kept_capabilities, requantisation, with_program
 from accel.driver.kept_programs import KeptPrograms
+from accel.driver.reference_task import ReferenceTask
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, StageProgress
 from accel.driver.stage_chain import Phase, StageChain, StageInfo
@@ -105,6 +106,7 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     info = model.info
     feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
     kept = KeptPrograms.of(cache, accelerator, options, made_from, calibration, feeds)
+    reference = ReferenceTask(options.verify_seconds, every=bool(options.intermediates))
     job = CompilationInputs(
         target,
         options,
@@ -118,10 +120,11 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
         types=model.types,
         uploaded=model.uploaded,
         kept=kept,
+        reference=reference,
     )
 
     def run(chain: StageChain[Compilation, Reported], begun: float) -> Report:
-        with _Record(out, progress, begun, report_only=report_only) as record:
+        with reference, _Record(out, progress, begun, report_only=report_only) as record:
             return record.finished(chain.run(Compilation(job), record).report)
 
     begun = time.perf_counter()

@@ -13,6 +13,10 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
+    def end(self) -> None:
+        """Make the deadline now; another thread may ask what remains."""
+        self._end = time.monotonic()
+
     def remaining(self) -> float:
         """Returns the seconds until the deadline.
 
