@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # scripts may load onnxruntime before anything of ours
 export ORT_DISABLE_TELEMETRY := 1
 
-.PHONY: help install demo serve test test-slow test-all test-long fingerprint mutants lint types imports format openapi examples secrets settings pictures web web-check lock bench bench-service clean
+.PHONY: help install demo serve test quick test-slow test-all test-long fingerprint mutants lint types imports format openapi examples secrets settings pictures web web-check lock bench bench-service clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -65,8 +65,11 @@ demo: $(RUN) ## start the service, run ResNet-8 on VTA, show the layers, leave a
 serve: $(RUN) ## run the service with a worker and Redis until stopped
 	$(BIN)/cyclops serve
 
+test: lint imports $(BUCKET) ## lint, import rules, then types and the tests
+	@$(MAKE) --no-print-directory --jobs 2 types quick # mypy has one process
+
 # a file's tests share what they set up, and some files a service
-test: lint types imports $(BUCKET) ## lint, types, import rules, then the tests
+quick: $(BUCKET)
 	$(PYTEST) --dist loadgroup -m "not slow and not long and not all"
 
 # one file takes more than its share of the time

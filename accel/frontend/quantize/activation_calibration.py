@@ -20,7 +20,7 @@ from accel.util.arrays import Array
 Sample = dict[str, Array]
 
 RANDOM_SAMPLES = 8
-_THREADS = 4  # at most; numpy counts without Python's lock
+_THREADS = 2  # numpy counts without Python's lock
 
 
 def calibration_samples(model: onnx.ModelProto, calibration: Mapping[str, Array] | None, seed: int) -> list[Sample]:
