@@ -1,4 +1,4 @@
-"""The HTTP server, and the whole service in one place: Redis, workers and HTTP, started and stopped together.
+"""The HTTP server.
 
 The C library's allocator is told to return freed memory: by itself it learns from large blocks that are freed to keep
 such blocks for later, in an arena for each of several threads, and an api that passes large uploads on would keep what
@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,38 +20,9 @@ from service.app import create_app
 from service.http.uvicorn_protocol import TimeLimitedServer
 from service.middleware.access_control import resolve_auth
 from worker.config.settings import Settings
-from worker.runner.worker_pool import worker_processes
-from worker.storage.redis_server import redis_server
 from worker.telemetry.tracing import service_tracer
 
 _STARTED_WITHIN = 10.0
-_SILENT_MILLISECONDS = 300_000  # for which a client may take nothing of what we send
-
-
-@contextlib.contextmanager
-def backend(settings: Settings, workers: int) -> Iterator[Settings]:
-    """Starts workers, and a Redis unless one is configured; gives the settings with its URL.
-
-    Raises:
-        RedisUnavailableError: there is no Redis to be had.
-    """
-    with contextlib.ExitStack() as stack:
-        if settings.redis_url is None:
-            url = stack.enter_context(redis_server(settings.redis_dir))
-            settings = settings.model_copy(update={"redis_url": url})
-        stack.enter_context(worker_processes(settings, workers))
-        yield settings
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Returns a listening socket; port 0 takes a free one. OSError if the address cannot be used."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.create_server((host, port), family=family, reuse_port=False)
-    # asyncio does it only for sockets that name their protocol; a kept connection else waits 40 ms for every answer
-    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if sys.platform == "linux":  # a client that vanished with its network would keep its stream of events for minutes
-        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MILLISECONDS)
-    return bound
 
 
 def serve(settings: Settings, bound: socket.socket) -> None:

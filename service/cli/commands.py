@@ -62,13 +62,14 @@ def serve(
     workers: Annotated[int, typer.Option(min=1, max=256, help="Worker processes.")] = 1,
 ) -> None:
     """Run the whole service: HTTP, workers, and a Redis of our own unless CYCLOPS_REDIS_URL names one."""
-    with collection_paused():
-        from service import server
-        from worker.storage.redis_server import RedisUnavailableError
+    from service.backend import backend, listen
+    from worker.storage.redis_server import RedisUnavailableError
 
     try:
         chosen = load_settings(data, "api")
-        with server.listen(host, port) as bound, server.backend(chosen, workers) as settings:
+        with listen(host, port) as bound, backend(chosen, workers) as settings:
+            with collection_paused():  # beside the workers, which import the compiler
+                from service import server
             _announce(bound.getsockname(), chosen)
             server.serve(settings, bound)
     except (RedisUnavailableError, OSError) as error:
@@ -82,12 +83,13 @@ def api(host: Host = "127.0.0.1", port: Port = 8000, data: Data = None) -> None:
     """Run HTTP alone; CYCLOPS_REDIS_URL must name the Redis of the workers."""
     with collection_paused():
         from service import server
+        from service.backend import listen
 
     settings = load_settings(data, "api")
     if settings.redis_url is None:
         exit_with_error("the api needs CYCLOPS_REDIS_URL; `cyclops serve` starts a Redis and workers too")
     try:
-        with server.listen(host, port) as bound:
+        with listen(host, port) as bound:
             _announce(bound.getsockname(), settings)
             server.serve(settings, bound)
     except OSError as error:

@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from examples.resnet8 import resnet8
+from service.backend import backend, listen
 from service.cli.report_tables import print_report
-from service.server import backend, listen, serving_in_thread, wait_until_stopped
+from service.server import serving_in_thread, wait_until_stopped
 from service.web.pages.report_file import folder_html
 from worker.config.settings import Settings
 

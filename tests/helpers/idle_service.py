@@ -11,7 +11,8 @@ import httpx2
 from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
 from examples.single import Conv, conv_model
-from service.server import listen, serving_in_thread
+from service.backend import listen
+from service.server import serving_in_thread
 from tests.helpers.buckets import bucket_server
 from tests.helpers.programs.streams import small_program
 from tests.helpers.records import RESULT, publish_all

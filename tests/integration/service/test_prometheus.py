@@ -10,7 +10,8 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.server import listen, serving_in_thread
+from service.backend import listen
+from service.server import serving_in_thread
 from worker.config.settings import Settings
 from worker.queue.job_queue import JobQueue
 from worker.queue.queue_statistics import record_open_jobs

@@ -1,6 +1,6 @@
 import socket
 
-from service.server import listen
+from service.backend import listen
 
 
 def test_answers_are_not_held_back() -> None:

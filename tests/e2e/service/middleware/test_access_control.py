@@ -6,8 +6,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from service.backend import listen
 from service.middleware.access_control import resolve_auth
-from service.server import listen, serving_in_thread
+from service.server import serving_in_thread
 from tests.helpers.idle_service import Quiet, a_model, quiet_service
 from worker.config.settings import Settings
 from worker.identity.api_keys import ApiKeys

@@ -7,7 +7,8 @@ import httpx2
 import pytest
 
 from examples.single import Conv, conv_model
-from service.server import listen, serving_in_thread
+from service.backend import listen
+from service.server import serving_in_thread
 from tests.helpers.buckets import bucket_server
 from worker.config.settings import Settings
 from worker.records.job_request import JobRequest

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from service.server import listen, serving_in_thread
+from service.backend import listen
+from service.server import serving_in_thread
 from tests.conftest import Service
 from tests.helpers.chromium import PROGRAM, visiting
 from tests.helpers.idle_service import quiet_service
