@@ -21,6 +21,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
@@ -37,7 +38,7 @@ STATUS = struct.Struct(">i")  # a wait status, at the end
 NOT_STARTED = -1  # in its place
 _log = logging.getLogger(__name__)
 _DONE, _RAISED = 0, 1
-_SETTLED_AFTER = 30_000  # milliseconds without a task
+_SETTLED_AFTER = 30.0  # seconds
 
 
 def send(task: socket.socket, data: bytes) -> None:
@@ -81,13 +82,13 @@ class _Server:
         signal.set_wakeup_fd(self._woken.fileno(), warn_on_full_buffer=False)
         self._poll.register(self._control, select.POLLIN)
         self._poll.register(self._ended, select.POLLIN)
-        wait: int | None = _SETTLED_AFTER
+        settled: float | None = time.monotonic() + _SETTLED_AFTER
         while True:
-            ready = self._poll.poll(wait)
-            if not ready and not self._children:
+            if settled is not None and time.monotonic() >= settled:
                 use_large_pages()
-                wait = None
-            for descriptor, _ in ready:
+                settled = None
+            wait = None if settled is None else max(0, settled - time.monotonic()) * 1000
+            for descriptor, _ in self._poll.poll(wait):
                 if descriptor == self._control.fileno():
                     if not self._accept():
                         self._kill(list(self._children))
