@@ -16,7 +16,7 @@ from accel.simulate.prepare_simulation import prepare
 from worker.config.settings import Settings
 from worker.execution.job_execution import execute
 from worker.execution.job_inputs import ProgramJobInputs
-from worker.process.children import share_with_children
+from worker.process.children import share_with_children, use_large_pages
 from worker.records.job_request import JobOptions
 from worker.runner.worker_main import preload
 
@@ -46,6 +46,7 @@ def main() -> None:
     prepare(load_accelerator("vta"))
     settings = Settings()
     share_with_children()
+    use_large_pages()  # as of a worker that stays
     figures = [_once(Path(sys.argv[1]), settings) for _ in range(int(sys.argv[2]))]
     walls, cpus = zip(*figures, strict=True)
     print(json.dumps({"wall": statistics.median(walls), "cpu": statistics.median(cpus)}))
