@@ -7,8 +7,8 @@ from pydantic import Field
 
 from accel.accelerator.base import Count, DocumentPart, Name
 
-DType = Literal["int8", "uint8", "int16", "int32", "uint32"]
-DTYPE_BYTES: dict[DType, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4}
+DType = Literal["int8", "uint8", "int16", "int32", "uint32", "float32"]
+DTYPE_BYTES: dict[DType, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4, "float32": 4}
 
 
 class Memory(DocumentPart):

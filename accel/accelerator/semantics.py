@@ -13,7 +13,7 @@ from accel.expression.simplify import simplify_product
 from accel.expression.typecheck import Typed, check_statement
 
 _SCALARS = {"unsigned": "int32", "signed": "int32", "float32": "float32"}
-_CASTS = {"int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32", "uint32": "u32"}
+_CASTS = {"int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32", "uint32": "u32", "float32": "f32"}
 
 
 @dataclass(frozen=True)
