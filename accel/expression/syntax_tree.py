@@ -4,9 +4,9 @@ Nodes print themselves as canonical text, which parses to an equal tree.
 """
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from accel.errors import InvalidAccelerator
 
@@ -158,20 +158,34 @@ def walk(expression: Expression) -> Iterator[Expression]:
         yield from walk(child)
 
 
+def with_children(expression: Expression, below: Sequence[Any]) -> Expression:
+    """Returns an operation over other operands, in the order of the text; a leaf as it is."""
+    match expression:
+        case Negate() | Cast():
+            return replace(expression, value=below[0])
+        case Binary():
+            return replace(expression, left=below[0], right=below[1])
+        case Call():
+            return replace(expression, arguments=tuple(below))
+        case Select(comparison):
+            return Select(comparison, *below)
+    return expression
+
+
+def with_leaves(expression: Expression, leaf: Callable[[Literal | Scalar | Access], Expression]) -> Expression:
+    """Returns the expression with what ``leaf`` makes of each number, name and element."""
+    if isinstance(expression, Literal | Scalar | Access):
+        return leaf(expression)
+    return with_children(expression, [with_leaves(child, leaf) for child in children(expression)])
+
+
 def with_scalars(expression: Expression, values: Mapping[str, int]) -> Expression:
     """Returns the expression with numbers for some of its scalars."""
-    match expression:
-        case Scalar(name):
-            return Literal(values[name]) if name in values else expression
-        case Negate(value) | Cast(_, value):
-            return replace(expression, value=with_scalars(value, values))
-        case Binary(_, left, right):
-            return replace(expression, left=with_scalars(left, values), right=with_scalars(right, values))
-        case Call(_, arguments):
-            return replace(expression, arguments=tuple(with_scalars(argument, values) for argument in arguments))
-        case Select(comparison):
-            return Select(comparison, *(with_scalars(child, values) for child in children(expression)))
-    return expression
+
+    def number(leaf: Literal | Scalar | Access) -> Expression:
+        return Literal(values[leaf.name]) if isinstance(leaf, Scalar) and leaf.name in values else leaf
+
+    return with_leaves(expression, number)
 
 
 @dataclass(frozen=True)
@@ -187,6 +201,14 @@ class Statement:
 
     def __str__(self) -> str:
         return f"{self.target} {self.combiner or ''}= {self.value}"
+
+    def with_accesses(self, access: Callable[[Access], Access]) -> "Statement":
+        """Returns the statement with other elements in place of its own."""
+
+        def leaf(each: Literal | Scalar | Access) -> Expression:
+            return access(each) if isinstance(each, Access) else each
+
+        return Statement(access(self.target), self.combiner, with_leaves(self.value, leaf))
 
     @property
     def updates(self) -> bool:

@@ -27,7 +27,7 @@ BINARY: dict[str, Any] = {
     "|": tirx.BitwiseOr,
     "^": tirx.BitwiseXor,
 }
-_COMBINED: dict[str, Any] = {"+": tirx.Add, "min": tirx.Min, "max": tirx.Max}
+COMBINED: dict[str, Any] = {"+": tirx.Add, "min": tirx.Min, "max": tirx.Max}
 COMPARISONS: dict[str, Any] = {
     "<": tirx.LT,
     "<=": tirx.LE,
@@ -97,7 +97,7 @@ def _call(function: str, dtype: str, below: list[tirx.Expr]) -> tirx.Expr:
             return tirx.Max(below[0], zero)
         case "clip":
             return tirx.Min(tirx.Max(below[0], below[1]), below[2])
-    return _COMBINED[function](*below)
+    return COMBINED[function](*below)
 
 
 def _float_call(function: str, x: tirx.Expr) -> tirx.Expr:
@@ -164,7 +164,7 @@ class Pattern:
         value = tvm_form(self.typed.value, self._leaf)
         written = []
         if statement.updates or statement.reduced:
-            combined = _COMBINED[statement.combiner or "+"]
+            combined = COMBINED[statement.combiner or "+"]
             written.append((True, combined(self._leaf(statement.target, self.typed.dtype), value)))
         if not statement.updates:
             written.append((False, value))
