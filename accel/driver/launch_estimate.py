@@ -4,17 +4,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from accel.region.kinds import Region
+from accel.region.kinds import AnyRegion, Region
 from accel.region.shapes import Convolution
 
-CycleTimer = Callable[[Region], int | None]
+CycleTimer = Callable[[AnyRegion], int | None]
 """Times a region alone; None where it cannot, or has too many instructions."""
 
 CyclesOfTiles = Callable[[int], int | None]
 """Times so many tiles along an axis."""
 
 
-def launch_cycles(region: Region, timer: CycleTimer) -> int | None:
+def launch_cycles(region: AnyRegion, timer: CycleTimer) -> int | None:
     """Returns the cycles of a launch alone; None where they cannot be said.
 
     A convolution or dense layer of many tiles takes as long for each of them, but for what it loads for the first of a
@@ -25,9 +25,12 @@ def launch_cycles(region: Region, timer: CycleTimer) -> int | None:
         region: after the stage ``pack``.
         timer: what times a region alone.
     """
-    cycles, conv = timer(region), region.shape
-    if cycles is not None or not isinstance(conv, Convolution) or conv.groups > 1 or conv.addend is not None:
+    cycles = timer(region)
+    if cycles is not None or not isinstance(region, Region):
         return cycles
+    conv = region.shape
+    if not isinstance(conv, Convolution) or conv.groups > 1 or conv.addend is not None:
+        return None
     stacks = math.ceil(conv.out_blocks / region.tiling.out_blocks)
     rows = math.ceil(conv.out_height / region.tiling.out_rows)
     of_stacks = _line(lambda count: timer(_part(region, conv, count, rows)), stacks)

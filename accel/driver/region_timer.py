@@ -13,7 +13,7 @@ from accel.isa.family_registry import family_of
 from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.ir.function_attributes import buffer_extents, dump_region, fits
 from accel.lowering.pipeline import TRIAL_INSTRUCTIONS, lower_region, region_words
-from accel.region.kinds import Region
+from accel.region.kinds import AnyRegion
 from accel.util.arrays import Words
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 
@@ -40,7 +40,7 @@ class RegionTimer:
         self._document = target.accelerator.model_dump_json()
         self._unsized = target.accelerator.unsized().model_dump_json()
 
-    def __call__(self, region: Region) -> int | None:
+    def __call__(self, region: AnyRegion) -> int | None:
         """Returns the cycles of a region; None where they cannot be said."""
         key = cache_key("cycles", self._document, dump_region(region))
         known = self._kept.get(key)
@@ -52,7 +52,7 @@ class RegionTimer:
             self._kept.put(key, str(cycles).encode())
         return cycles
 
-    def _words(self, region: Region) -> Words | None:
+    def _words(self, region: AnyRegion) -> Words | None:
         """The words of a region as :func:`region_words` makes them, or as they were kept.
 
         None for a region that cannot be compiled: the stages will say why, if it is taken.

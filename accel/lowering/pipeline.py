@@ -20,11 +20,11 @@ from accel.lowering.codegen.scratchpad_allocation import allocate
 from accel.lowering.inject.injection import inject
 from accel.lowering.ir.function_attributes import REGION, dump_region
 from accel.lowering.ir.injected_function import injected_function_of, instance_count
-from accel.lowering.kinds.registry import kind_of
+from accel.lowering.kinds.registry import launch_kind
 from accel.lowering.scheduling.flattening import flatten
 from accel.lowering.scheduling.region_schedule import schedule
 from accel.lowering.sync.token_insertion import synchronise
-from accel.region.kinds import Region
+from accel.region.kinds import AnyRegion
 from accel.util.arrays import Words
 
 
@@ -52,13 +52,13 @@ TRIAL_INSTRUCTIONS = 100_000
 """How many instructions a region may have to be timed as one of several choices."""
 
 
-def lower_region(region: Region, target: Target, most: int = TRIAL_INSTRUCTIONS) -> LoweredRegion | None:
+def lower_region(region: AnyRegion, target: Target, most: int = TRIAL_INSTRUCTIONS) -> LoweredRegion | None:
     """Returns a region that went through all stages by itself; None if it has more than ``most`` instructions.
 
     Raises:
         CompileError: as a stage does.
     """
-    function = kind_of(region).expression(region, target.contraction).with_attr("global_symbol", _NAME)
+    function = launch_kind(region).expression(region, target.contraction).with_attr("global_symbol", _NAME)
     function = function.with_attr(REGION, dump_region(region))
     module, stages = ir.IRModule({_NAME: function}), {}
     for stage in REGION_STAGES:

@@ -11,6 +11,7 @@ from accel.region.epilogue import Epilogue
 from accel.region.pooling import Pooling
 from accel.region.shapes import Addition, Convolution, PackedActivation, RegionShape
 from accel.region.tilings import Tiling
+from accel.region.vector_program import VectorProgram
 
 SHAPES: tuple[type[RegionShape], ...] = (Convolution, Addition, Pooling, Elementwise)
 """The shape of each kind of region."""
@@ -44,6 +45,17 @@ class Region(Generic[Shape_co]):
 
 
 @dataclass(frozen=True)
+class VectorRegion:
+    """A PrimFunc that the accelerator runs as a vector program, which says how it is cut."""
+
+    shape: VectorProgram
+
+
+AnyRegion = Region | VectorRegion
+"""What a launch can be of."""
+
+
+@dataclass(frozen=True)
 class TilingOption(Generic[Shape_co]):
     """A way to run a layer, and its estimated cycles."""
 
@@ -51,7 +63,9 @@ class TilingOption(Generic[Shape_co]):
     region: Region[Shape_co]
 
 
-Role = Literal["load micro-ops", "load data", "load weights", "load bias", "clear", "contract", "epilogue", "store"]
+Role = Literal[
+    "load micro-ops", "load data", "load weights", "load bias", "clear", "contract", "compute", "epilogue", "store"
+]
 """What a launch needs an instruction for."""
 
 

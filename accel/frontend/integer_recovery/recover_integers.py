@@ -110,7 +110,11 @@ class ImportedModel:
 
 
 def import_integer_model(
-    qdq: onnx.ModelProto, requantize: Requantize = "shift", *, balances: Collection[Rounded] = ()
+    qdq: onnx.ModelProto,
+    requantize: Requantize = "shift",
+    *,
+    balances: Collection[Rounded] = (),
+    keeps_floats: bool = False,
 ) -> ImportedModel:
     """Imports a model in QDQ form (or float: then all of it is for the host).
 
@@ -120,18 +124,24 @@ def import_integer_model(
             the scales want it, by integers that "multiply" before; or by a float32 "scale", rounding half to even.
         balances: the operators whose rounding, where it would be biased, is half up in every other channel and half
             down in the rest; those to which the accelerator can add a number a channel.
+        keeps_floats: whether the accelerator computes with floats, so that functions of integers stay as they are, and
+            become no tables and no integer products of the host's.
 
     Raises:
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
     """
     signed = with_signed_activations(qdq)
     imported = import_onnx(with_integer_movement(signed))
-    recovered = recover_integers(imported, requantize, balances=balances)
+    recovered = recover_integers(imported, requantize, balances=balances, keeps_floats=keeps_floats)
     return replace(recovered, activations=quantised_activations(signed))
 
 
 def recover_integers(
-    imported: ImportedGraph, requantize: Requantize = "shift", *, balances: Collection[Rounded] = ()
+    imported: ImportedGraph,
+    requantize: Requantize = "shift",
+    *,
+    balances: Collection[Rounded] = (),
+    keeps_floats: bool = False,
 ) -> ImportedModel:
     """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
     rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)
@@ -140,7 +150,9 @@ def recover_integers(
         if binding.var.name in rewrite.replaced:
             continue
         recovered = any(recover(rewrite, binding, requantize) for recover in _RECOVERIES)
-        if not (recovered or recover_product(rewrite, binding, tables) or tables.recover(rewrite, binding)):
+        if not recovered and not keeps_floats:
+            recovered = recover_product(rewrite, binding, tables) or tables.recover(rewrite, binding)
+        if not recovered:
             rewrite.keep(binding)
     rewrite.restore(imported.calls, imported.opset)
     module = rewrite.module(imported.module)

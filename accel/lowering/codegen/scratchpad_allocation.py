@@ -37,7 +37,7 @@ from accel.lowering.ir.injected_function import (
     linear_index,
 )
 from accel.lowering.ir.tir_walk import collect, next_site, rewrite_calls, scope_of
-from accel.region.kinds import Region
+from accel.region.kinds import AnyRegion
 
 
 def allocate(module: ir.IRModule, target: Target) -> ir.IRModule:
@@ -48,7 +48,7 @@ def allocate(module: ir.IRModule, target: Target) -> ir.IRModule:
     """
     accelerator = target.accelerator
 
-    def allocated(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
+    def allocated(function: tirx.PrimFunc, _region: AnyRegion) -> tirx.PrimFunc:
         view = injected_function_of(function, accelerator)
         places = _places(view, accelerator)
         rewriter = _Rewriter(accelerator, places, _dram_bases(function, view, accelerator))

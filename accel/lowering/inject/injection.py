@@ -19,7 +19,7 @@ from accel.lowering.ir.affine_nest import AffineNest, nest_of
 from accel.lowering.ir.function_attributes import NESTS, map_regions
 from accel.lowering.ir.host_runs import layers_of
 from accel.lowering.ir.tir_walk import collect, loads_of, pragma_nests, scope_of, with_sites
-from accel.region.kinds import Region
+from accel.region.kinds import AnyRegion
 
 
 def inject(module: ir.IRModule, target: Target) -> ir.IRModule:
@@ -30,7 +30,7 @@ def inject(module: ir.IRModule, target: Target) -> ir.IRModule:
     """
     pragmas, layers = target.accelerator.pragmas, layers_of(module)
 
-    def injected(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
+    def injected(function: tirx.PrimFunc, _region: AnyRegion) -> tirx.PrimFunc:
         nests = pragma_nests(function.body, pragmas)
         try:
             # made before the tree is rebuilt: an error that crosses TVM's callbacks would lose its type

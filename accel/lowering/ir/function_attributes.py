@@ -14,14 +14,16 @@ from tvm import ir, tirx
 from accel.accelerator.checks import document_checks
 from accel.accelerator.document import Accelerator
 from accel.region.epilogue import Epilogue
-from accel.region.kinds import SHAPES, Region
+from accel.region.kinds import SHAPES, AnyRegion, Region, VectorRegion
 from accel.region.shapes import RegionShape
 from accel.region.tilings import Tiling
+from accel.region.vector_program import VectorProgram
 
 REGION = "cyclops.region"
 HOST_REASON = "cyclops.host_reason"
 JOINED = "cyclops.joined"  # on a composite: the place of its result among the operands of the addition that takes it in
 LAUNCHES = "cyclops.launches"
+VECTOR_REASONS = "cyclops.vector_reasons"  # on main: why no vector program computes a variable, by its name, as JSON
 MICROOPS = "cyclops.microops"
 ADDRESSES = "cyclops.addresses"
 NESTS = "cyclops.nests"
@@ -30,11 +32,23 @@ CONTEXTS_PRAGMA = document_checks.CONTEXTS_PRAGMA
 
 
 @dataclass(frozen=True)
+class VectorValues:
+    """Variables of the graph that a vector program stands for: all that it ``computes``, and those at its ends.
+
+    ``operands`` are in the order of the call's arguments, empty for a constant; ``results`` in that of what it leaves.
+    """
+
+    computes: tuple[str, ...]
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class LaunchInfo:
     """What the report says of one call of a region: the layer's name, operator, model nodes and MACs.
 
     ``host_reason`` says why the host finishes what the region begins; empty where it does not. ``host_nodes`` are those
-    that it has a part in then; none where that is all of them.
+    that it has a part in then; none where that is all of them. ``values`` are a vector program's.
     """
 
     name: str
@@ -43,6 +57,7 @@ class LaunchInfo:
     macs: int
     host_reason: str = ""
     host_nodes: tuple[str, ...] = ()
+    values: VectorValues | None = None
 
 
 @dataclass(frozen=True)
@@ -86,35 +101,46 @@ def fits(extents: Mapping[str, int], accelerator: Accelerator) -> bool:
 
 @dataclass(frozen=True)
 class _StoredRegion:
-    """A region as it is written; ``kind`` says what ``shape`` is."""
+    """A region as it is written; ``kind`` says what ``shape`` is. A vector program is nothing else."""
 
     kind: str
     shape: dict[str, Any]
-    epilogue: Epilogue
-    tiling: Tiling
-    host_reason: str
+    epilogue: Epilogue | None = None
+    tiling: Tiling | None = None
+    host_reason: str = ""
 
 
 _REGION = TypeAdapter(_StoredRegion)
 _SHAPES: dict[str, TypeAdapter[RegionShape]] = {shape.kind: TypeAdapter(shape) for shape in SHAPES}
+_PROGRAM = TypeAdapter(VectorProgram)
 _LAUNCHES = TypeAdapter(dict[str, LaunchInfo])
 _BUFFERS = TypeAdapter(tuple[ScratchpadBuffer, ...])
 
 
-def dump_region(region: Region) -> str:
+def dump_region(region: AnyRegion) -> str:
     """A region as JSON, for a function's attribute."""
+    if isinstance(region, VectorRegion):
+        return _REGION.dump_json(_StoredRegion(region.shape.kind, _PROGRAM.dump_python(region.shape))).decode()
     shape = _SHAPES[region.shape.kind].dump_python(region.shape)
     stored = _StoredRegion(region.shape.kind, shape, region.epilogue, region.tiling, region.host_reason)
     return _REGION.dump_json(stored).decode()
 
 
-def region_of(function: ir.BaseFunc) -> Region | None:
+def region_of(function: ir.BaseFunc) -> AnyRegion | None:
     """The region that a composite or a PrimFunc is marked as, or None for host functions."""
     if function.attrs is None or REGION not in function.attrs:
         return None
     stored = _REGION.validate_json(str(function.attrs[REGION]))
+    if stored.epilogue is None or stored.tiling is None:
+        return VectorRegion(_PROGRAM.validate_python(stored.shape))
     shape = _SHAPES[stored.kind].validate_python(stored.shape)
     return Region(shape, stored.epilogue, stored.tiling, stored.host_reason)
+
+
+def composite_region(function: ir.BaseFunc) -> Region | None:
+    """The region that a composite is marked as, or None for one of the host's."""
+    region = region_of(function)
+    return region if isinstance(region, Region) else None
 
 
 def dump_launches(launches: dict[str, LaunchInfo]) -> str:
@@ -147,7 +173,7 @@ def region_functions(module: ir.IRModule) -> dict[ir.GlobalVar, tirx.PrimFunc]:
     }
 
 
-def map_regions(module: ir.IRModule, transform: Callable[[tirx.PrimFunc, Region], tirx.PrimFunc]) -> ir.IRModule:
+def map_regions(module: ir.IRModule, transform: Callable[[tirx.PrimFunc, AnyRegion], tirx.PrimFunc]) -> ir.IRModule:
     """Apply ``transform`` to every region's PrimFunc."""
     result = ir.IRModule(dict(module.functions.items()), attrs=module.attrs)
     for variable, function in region_functions(module).items():

@@ -18,6 +18,7 @@ from accel.region.shapes import Convolution, PackedActivation, RegionShape
 from accel.region.tilings import TilingCost
 
 Shape = TypeVar("Shape", bound=RegionShape)
+Launched_contra = TypeVar("Launched_contra", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,22 @@ class UsedOperation:
     role: Role
     instruction: Copy | Compute
     operation: Operation
+
+
+class LaunchKind(Protocol[Launched_contra]):
+    """How regions are scheduled and reported, whatever of the graph they are made of."""
+
+    def expression(self, region: Launched_contra, gemm: Contraction) -> tirx.PrimFunc:
+        """What a region computes, as tensor expressions; its parameters are the arguments, then the results."""
+
+    def schedule(self, function: tirx.PrimFunc, region: Launched_contra, capabilities: Capabilities) -> tirx.PrimFunc:
+        """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""
+
+    def instructions(self, region: Launched_contra, capabilities: Capabilities) -> Iterator[UsedOperation]:
+        """What a tile uses, in its order; an operation may come more than once."""
+
+    def host_layout(self, region: Launched_contra) -> list[str]:
+        """What the host does to the operands beside laying them out in tiles, and why."""
 
 
 class RegionKind(Protocol[Shape]):

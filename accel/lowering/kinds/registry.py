@@ -7,8 +7,9 @@ from accel.lowering.kinds.addition_kind import AdditionKind
 from accel.lowering.kinds.convolution_kind import ConvolutionKind
 from accel.lowering.kinds.elementwise_kind import ElementwiseKind
 from accel.lowering.kinds.pooling_kind import PoolingKind
-from accel.lowering.kinds.region_kind import PlanRequest, Refusal, RegionKind
-from accel.region.kinds import Region, TilingOption
+from accel.lowering.kinds.region_kind import LaunchKind, PlanRequest, Refusal, RegionKind
+from accel.lowering.kinds.vector_kind import VectorKind
+from accel.region.kinds import AnyRegion, Region, TilingOption, VectorRegion
 from accel.region.shapes import RegionShape
 
 KINDS: tuple[RegionKind[Any], ...] = (ConvolutionKind(), AdditionKind(), PoolingKind(), ElementwiseKind())
@@ -20,8 +21,16 @@ OPERATORS = frozenset[str]().union(*(kind.operators for kind in KINDS))
 _BY_SHAPE: dict[type[RegionShape], RegionKind[Any]] = {kind.shape: kind for kind in KINDS}
 
 
+_VECTOR = VectorKind()
+
+
+def launch_kind(region: AnyRegion) -> LaunchKind[Any]:
+    """What compiles and describes a region."""
+    return _VECTOR if isinstance(region, VectorRegion) else kind_of(region)
+
+
 def kind_of(region: Region) -> RegionKind[Any]:
-    """The kind of a region."""
+    """The kind of a region that is a composite."""
     return _BY_SHAPE[type(region.shape)]
 
 

@@ -5,7 +5,7 @@ Where one region feeds another the packed tensor passes straight through.
 
 from dataclasses import replace
 
-from tvm import ir, relax
+from tvm import ir, relax, tirx
 from tvm_ffi import structural_map
 
 from accel.accelerator.contraction import Contraction
@@ -16,8 +16,10 @@ from accel.lowering.ir.function_attributes import (
     LAUNCHES,
     REGION,
     LaunchInfo,
+    composite_region,
     dump_launches,
     dump_region,
+    load_launches,
     region_of,
 )
 from accel.lowering.kinds.region_kind import JoinedCall, PackedRegion, PackRequest
@@ -53,12 +55,15 @@ class _Packer:
         self.values = PackedValues(self.builder, self.gemm)
         self.joined: dict[relax.Var, ir.Call] = {}
         self.launches: dict[str, LaunchInfo] = {}
+        attrs = module["main"].attrs
+        self.programs = load_launches(str(attrs[LAUNCHES])) if LAUNCHES in attrs else {}
         self.regions: dict[Region, ir.GlobalVar] = {}
 
     def module(self) -> ir.IRModule:
         main = self.source["main"]
         for variable, function in self.source.functions.items():
-            if str(variable.name_hint) != "main" and region_of(function) is None:
+            program = isinstance(function, tirx.PrimFunc)  # a vector program, whose tensors lie as the model has them
+            if str(variable.name_hint) != "main" and (program or region_of(function) is None):
                 self.values.plain[variable] = self.builder.add_func(function, str(variable.name_hint))
         with self.builder.function("main", list(main.params), attrs=dict(main.attrs.items())):
             with self.builder.dataflow():
@@ -75,7 +80,7 @@ class _Packer:
 
     def _bind(self, binding: relax.VarBinding) -> None:
         var, value = binding.var, binding.value
-        region = region_of(self.source[value.op]) if is_composite_call(self.source, value) else None
+        region = composite_region(self.source[value.op]) if is_composite_call(self.source, value) else None
         if is_composite_call(self.source, value) and JOINED in self.source[value.op].attrs:
             self.joined[var] = value
             return
@@ -84,7 +89,10 @@ class _Packer:
             if moved is not None:
                 self.values.packed[var] = moved
                 return
-            self.values.plain[var] = self.builder.emit(self.values.rebuilt(value), name_hint=str(var.name))
+            made = self.builder.emit(self.values.rebuilt(value), name_hint=str(var.name))
+            if str(var.name) in self.programs:
+                self.launches[str(made.name)] = self.programs[str(var.name)]
+            self.values.plain[var] = made
             return
         composite = read_composite(self.source[value.op])
         request = PackRequest(value, composite, region, self._joined_operand(value))

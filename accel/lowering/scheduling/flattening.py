@@ -11,7 +11,7 @@ from accel.accelerator.target import Target
 from accel.lowering.ir.affine_nest import nest_of
 from accel.lowering.ir.function_attributes import map_regions, region_functions
 from accel.lowering.ir.tir_walk import loads_of, pragma_nests, rename_buffers, scope_of
-from accel.region.kinds import Region
+from accel.region.kinds import AnyRegion
 
 
 def flatten(module: ir.IRModule, target: Target) -> ir.IRModule:
@@ -24,7 +24,7 @@ def flatten(module: ir.IRModule, target: Target) -> ir.IRModule:
     lowered = _TVM_PASSES(ir.IRModule(region_functions(module)))
     computes = {i.pragma for i in accelerator.instructions if isinstance(i, Compute)}
 
-    def flattened(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
+    def flattened(function: tirx.PrimFunc, _region: AnyRegion) -> tirx.PrimFunc:
         return share_buffers_in_place(lowered[str(function.attrs["global_symbol"])], accelerator.pragmas, computes)
 
     return tirx.transform.RemoveNoOp()(map_regions(module, flattened))

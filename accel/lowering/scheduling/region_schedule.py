@@ -14,16 +14,16 @@ from tvm_ffi import structural_mutate
 from accel.accelerator.target import Target
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.ir.function_attributes import map_regions
-from accel.lowering.kinds.registry import kind_of
-from accel.region.kinds import Region
+from accel.lowering.kinds.registry import launch_kind
+from accel.region.kinds import AnyRegion
 
 
 def schedule(module: ir.IRModule, target: Target) -> ir.IRModule:
     """Schedule every PrimFunc that pack marked as a region of the accelerator, as its kind does."""
     capabilities = Capabilities.of(target)
 
-    def scheduled(function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
-        return number_nests(kind_of(region).schedule(function, region, capabilities), target.accelerator.pragmas)
+    def scheduled(function: tirx.PrimFunc, region: AnyRegion) -> tirx.PrimFunc:
+        return number_nests(launch_kind(region).schedule(function, region, capabilities), target.accelerator.pragmas)
 
     return map_regions(module, scheduled)
 

@@ -22,7 +22,7 @@ from accel.lowering.ir.injected_function import (
 )
 from accel.lowering.ir.tir_walk import next_site, rewrite_calls
 from accel.lowering.sync.program_order_sync import synchronise_in_program_order
-from accel.region.kinds import Region
+from accel.region.kinds import AnyRegion
 
 Flags = dict[int, dict[str, tirx.Expr]]  # number of the call -> token field -> 1 where its condition holds
 
@@ -39,7 +39,7 @@ def synchronise(module: ir.IRModule, target: Target) -> ir.IRModule:
     """
     accelerator = target.accelerator
 
-    def synchronised(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
+    def synchronised(function: tirx.PrimFunc, _region: AnyRegion) -> tirx.PrimFunc:
         finish = accelerator.finish
         body = function.body
         ending: dict[str, tirx.Expr] = {}

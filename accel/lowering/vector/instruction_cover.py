@@ -1,0 +1,342 @@
+"""Covers: statements of the graph as statements of one instruction each, with as little work as there is.
+
+A cover of an expression takes an instruction for its root and as much below it as that does, and covers what is left
+by itself; of all ways the one with the fewest elements is found. What lies where follows from the memories of the
+instructions' operands.
+"""
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Copy
+from accel.accelerator.semantics import Semantics
+from accel.accelerator.target import Target
+from accel.expression.element_types import TensorType
+from accel.expression.syntax_tree import (
+    Access,
+    Binary,
+    Call,
+    Cast,
+    Combiner,
+    Expression,
+    ExpressionError,
+    Literal,
+    Negate,
+    Scalar,
+    Select,
+    Statement,
+    children,
+    walk,
+    with_children,
+    with_leaves,
+)
+from accel.expression.typecheck import check_statement
+from accel.expression.unify import COMBINED, tvm_form
+from accel.lowering.inject.operation_matching import DRAM, matching_operations
+from accel.lowering.vector.whole_floats import FLOAT
+
+_MOST_OPERATIONS = 4  # of an expression that one instruction does
+
+
+class UncoverableError(Exception):
+    """No instructions do what a statement does; the message is what is missing."""
+
+
+@dataclass(frozen=True)
+class Lying:
+    """A tensor and the memory where it lies; empty in DRAM."""
+
+    dtype: str
+    memory: str
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A value in a memory: the work that it takes, the statements ahead of it, and the access that it is then."""
+
+    work: int
+    steps: tuple[Statement, ...]
+    value: Access
+
+
+def home_memory(accelerator: Accelerator) -> str | None:
+    """Returns the memory through which floats come and go: one that a copy loads and another one stores; else None."""
+    copies = [each for each in accelerator.instructions if isinstance(each, Copy)]
+    for memory in accelerator.memories:
+        ways = {(copy.direction, copy.dram_dtype) for copy in copies if copy.memory == memory.name}
+        if memory.dtype == FLOAT and {("load", FLOAT), ("store", FLOAT)} <= ways:
+            return memory.name
+    return None
+
+
+class InstructionCover:
+    """Covers statements one after the other; ``lying`` are the tensors so far, and grow by those between steps.
+
+    ``extents`` are those of the axes that accesses name.
+    """
+
+    def __init__(self, target: Target, home: str, lying: dict[str, Lying], extents: Mapping[str, int]) -> None:
+        self._target, self._home, self.lying, self._extents = target, home, lying, extents
+        self._known: dict[tuple[Expression, str], _Way | None] = {}
+        self._operations = target.derived(_Operations)
+        self._floats = [memory.name for memory in target.accelerator.memories if memory.dtype == FLOAT]
+        self._names = itertools.count()
+
+    def statement(self, made: Statement, start: float | None) -> list[Statement]:
+        """Returns the statements that do ``made``; a reduction begins with ``start``.
+
+        Raises:
+            UncoverableError: there are none.
+        """
+        self._known.clear()  # what a name holds may have changed
+        if made.combiner is None:
+            way = self._into(made.target, made.value)
+            if way is None:
+                raise UncoverableError(self._missing(made.value))
+            return list(way)
+        filled = self._into(made.target, Literal(float(start or 0.0)))
+        summed = self._into(made.target, made.value, made)
+        if filled is None or summed is None:
+            what = f"{made.combiner}= of a row" if summed is None else f"fill with {start}"
+            raise UncoverableError(f"no instruction does {what}")
+        return [*filled, *summed]
+
+    def anywhere(self, made: Statement, start: float | None) -> list[Statement]:
+        """Returns as :meth:`statement` for a target that may lie in any memory of floats, the usual one first.
+
+        Raises:
+            UncoverableError: there are none, wherever it lies.
+        """
+        failures = []
+        for memory in (self._home, *(other for other in self._floats if other != self._home)):
+            self.lying[made.target.name] = Lying(FLOAT, memory)
+            try:
+                return self.statement(made, start)
+            except UncoverableError as error:
+                failures.append(error)
+        raise failures[0]
+
+    def _missing(self, value: Expression) -> str:
+        """The innermost part of an expression that no instruction does."""
+        for part in sorted({*walk(value)}, key=lambda part: len(str(part))):
+            if isinstance(part, Access | Literal):
+                continue
+            if all(self._best(part, memory) is None for memory in self._floats):
+                letters = zip("xyzuv", children(part), strict=False)  # a selection has five operands, and nothing more
+                operands = [each if isinstance(each, Literal) else Scalar(name) for name, each in letters]
+                return f"no instruction does {with_children(part, operands)}"
+        return f"no instruction stores {generic(value)}"
+
+    def _into(self, target: Access, value: Expression, combining: Statement | None = None) -> list[Statement] | None:
+        """The best statements that leave ``value`` in ``target``, or combine it with what is there."""
+        found = min(self._ways(value, target, combining), key=lambda way: way.work, default=None)
+        return None if found is None else list(found.steps)
+
+    def _best(self, value: Expression, memory: str) -> _Way | None:
+        """The way with the least work to have ``value`` in ``memory``; None if there is none."""
+        key = value, memory
+        if key not in self._known:
+            self._known[key] = None  # nothing is made of itself
+            if isinstance(value, Access) and self.lying[value.name].memory == memory:
+                self._known[key] = _Way(0, (), value)
+                return self._known[key]
+            target = Access(f"s{next(self._names)}", _axes(value))
+            self.lying[target.name] = Lying(FLOAT, memory)
+            ways = self._ways(value, target, None)
+            self._known[key] = min(ways, key=lambda way: way.work, default=None)
+        return self._known[key]
+
+    def _ways(self, value: Expression, target: Access, combining: Statement | None) -> Iterator[_Way]:
+        """The ways in which one instruction, behind others, leaves ``value`` in ``target``."""
+        work = self._size(target, value)
+        for cut, parts in _cuts(value, whole=combining is not None or not self.lying[target.name].memory):
+            for operands in self._operands(cut, parts, target, combining):
+                way = self._joined(cut, parts, operands)
+                if way is None:
+                    continue
+                before, made, names = way
+                statement = Statement(target, combining.combiner if combining else None, made)
+                yield _Way(work + names, (*before, statement), target)
+
+    def _joined(
+        self, cut: Expression, parts: Mapping[str, Expression], operands: Mapping[str, str]
+    ) -> tuple[list[Statement], Expression, int] | None:
+        """The statements ahead of an instruction whose operands lie as given; its value; and the work of those."""
+        before: list[Statement] = []
+        values: dict[str, Access] = {}
+        work = 0
+        for name, part in parts.items():
+            found = self._best(part, operands[name])
+            if found is None:
+                return None
+            work += found.work
+            before += [step for step in found.steps if step not in before]
+            values[name] = found.value
+
+        def value(leaf: Literal | Scalar | Access) -> Expression:
+            return values.get(leaf.name, leaf) if isinstance(leaf, Access) else leaf
+
+        return before, with_leaves(cut, value), work
+
+    def _operands(
+        self, cut: Expression, parts: Mapping[str, Expression], target: Access, combining: Statement | None
+    ) -> Iterator[dict[str, str]]:
+        """Where the parts must lie, by their names in ``cut``, for an instruction to do that."""
+        for memories in itertools.product(self._floats, repeat=len(parts)):
+            lying = self.lying | {name: Lying(FLOAT, memory) for name, memory in zip(parts, memories, strict=True)}
+            try:
+                store = self._store(cut, target, lying, combining)
+            except ExpressionError:  # a number that its place cannot hold
+                return
+            known = self._operations.like(cut, self.lying[target.name].memory, combining)
+            if next(matching_operations(store, known, self._target), None) is not None:
+                yield dict(zip(parts, memories, strict=True))
+
+    def _store(
+        self, cut: Expression, target: Access, lying: Mapping[str, Lying], combining: Statement | None
+    ) -> tirx.BufferStore:
+        """The store of a cut expression, as the front end of TVM would write it; each element has its own buffer."""
+        elements: dict[Access, Any] = {}
+
+        def element(leaf: Access | Scalar, _dtype: str = "") -> Any:
+            assert isinstance(leaf, Access)
+            if leaf not in elements:
+                where = lying[leaf.name]
+                scope = self._target.accelerator.memory(where.memory).scope if where.memory else DRAM
+                elements[leaf] = tirx.decl_buffer((1,), where.dtype, leaf.name, scope=scope)[0]
+            return elements[leaf]
+
+        own = element(target)
+        names = {leaf.name: leaf for leaf in (target, *walk(cut)) if isinstance(leaf, Access)}
+        tensors = {name: TensorType(lying[name].dtype, (1,) * len(leaf.indices)) for name, leaf in names.items()}
+        typed = check_statement(Statement(target, None, cut), tensors, {})
+        value = tvm_form(typed.value, element)
+        if combining is not None and combining.combiner is not None:
+            value = COMBINED[combining.combiner](own, value)
+        return tirx.BufferStore(own.source, value, [0])
+
+    def _size(self, target: Access, value: Expression) -> int:
+        axes = {axis for leaf in (target, *walk(value)) if isinstance(leaf, Access) for axis in leaf.axes}
+        return math.prod(self._extents[axis] for axis in axes)
+
+
+class _Operations:
+    """The operations of a target by where they write, what they combine, and what stands outermost in them."""
+
+    def __init__(self, target: Target) -> None:
+        self._known: dict[tuple[str, Combiner | None, str], list[Semantics]] = defaultdict(list)
+        for meaning in target.semantics:
+            statement, instruction = meaning.typed.statement, meaning.instruction
+            if isinstance(instruction, Copy):
+                memory = instruction.memory if statement.target.name == "sram" else ""
+            else:
+                memory = instruction.operands[statement.target.name].memory
+            self._known[memory, statement.combiner, _outermost(statement.value)].append(meaning)
+
+    def like(self, value: Expression, memory: str, combining: Statement | None) -> list[Semantics]:
+        """Returns those that may do ``value``."""
+        return self._known[memory, combining.combiner if combining else None, _outermost(value)]
+
+
+def _outermost(value: Expression) -> str:
+    """What stands outermost in an expression; what can be written in several ways is one."""
+    match value:
+        case Binary(sign):
+            return {"-": "+", "//": "/"}.get(sign, sign)
+        case Call(function):
+            return {"min": "max", "clip": "max", "relu": "max", "recip": "/"}.get(function, function)
+        case Cast(to):
+            return to
+        case Negate():
+            return "*"
+        case Select():
+            return "select"
+    return ""  # a number, which a field gives, or an element
+
+
+def _number(axis: str) -> int:
+    return int(axis[1:])
+
+
+def _cuts(value: Expression, *, whole: bool) -> Iterator[tuple[Expression, dict[str, Expression]]]:
+    """The expression with some of its parts named instead, the largest remainders first; ``whole``: all of it may be.
+
+    Equal parts have one name. Numbers are no parts: an instruction has room for them, or not.
+    """
+    found: dict[str, tuple[Expression, dict[str, Expression]]] = {}
+    for cut, _ in _remainders(value, _MOST_OPERATIONS):
+        parts: dict[str, Expression] = {}
+        named = _named(cut, parts)
+        found.setdefault(str(named), (named, parts))
+    yield from found.values()
+    if whole and not isinstance(value, Access):
+        yield Access("p0", _axes(value)), {"p0": value}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A place in an expression where something is cut off."""
+
+    value: Expression
+
+
+def _remainders(value: Expression, most: int) -> Iterator[tuple[Any, int]]:
+    """The expression down to at most ``most`` operations, with a :class:`_Part` for each thing below them."""
+    if isinstance(value, Literal):
+        yield value, 0
+        return
+    if isinstance(value, Access):
+        yield value, 0
+        return
+    if most == 0:
+        return
+    below: list[tuple[tuple[Any, ...], int]] = [((), 1)]
+    for child in children(value):
+        longer = []
+        for before, count in below:
+            options: list[tuple[Any, int]] = list(_remainders(child, most - count))
+            if not isinstance(child, Literal):
+                options.append((_Part(child), 0))
+            longer += [((*before, option), count + own) for option, own in options]
+        below = longer
+    for made, count in below:
+        yield with_children(value, made), count
+
+
+def _named(cut: Any, parts: dict[str, Expression]) -> Expression:
+    """The remainder with names for what was cut off, which ``parts`` receives."""
+    if isinstance(cut, _Part):
+        name = next((name for name, part in parts.items() if part == cut.value), f"p{len(parts)}")
+        parts[name] = cut.value
+        return Access(name, _axes(cut.value))
+    if isinstance(cut, Literal | Access):
+        return cut
+    return with_children(cut, [_named(child, parts) for child in children(cut)])
+
+
+def _axes(value: Expression) -> tuple[str, ...]:
+    """The axes along which an expression varies, by their numbers."""
+    found = {axis for leaf in walk(value) if isinstance(leaf, Access) for axis in leaf.axes}
+    return tuple(sorted(found, key=_number))
+
+
+def generic(value: Expression) -> str:
+    """Returns an expression with letters for its operands, for a reader who does not know their names."""
+    letters = iter("xyzuvw")
+    known: dict[Expression, str] = {}
+
+    def name(leaf: Literal | Scalar | Access) -> Expression:
+        if not isinstance(leaf, Access):
+            return leaf
+        if leaf not in known:
+            known[leaf] = next(letters, "x")
+        return Scalar(known[leaf])
+
+    return str(with_leaves(value, name))

@@ -1,0 +1,239 @@
+"""Operators of the graph as statements: TVM legalises one, and the stores of its blocks are read.
+
+Nothing here knows an operator: what TVM writes as loops over stores of whole elements, of sums, of maxima or of
+minima, can be said; what it writes otherwise cannot, and the reason says where.
+"""
+
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from tvm import ir, relax
+from tvm.relax.frontend.onnx import from_onnx
+from tvm_ffi import StructuralKey
+
+from accel.host.onnx_calls import OnnxCall, read_onnx_call
+from accel.lowering.vector.block_statements import BlockStatements, UnsaidError
+from accel.lowering.vector.whole_floats import LegalOperator, LegalStatement, LegalTensor, Range, as_floats
+
+
+class Legalizer:
+    """Legalises operators, each kind of call once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, LegalOperator | str] = {}
+
+    def read(
+        self,
+        value: ir.Call,
+        result: relax.TensorType,
+        composite: relax.Function | None,
+        ranges: Mapping[relax.Expr, Range],
+    ) -> tuple[LegalOperator, list[relax.Expr]]:
+        """Returns an operator as statements, and the operands that its inputs stand for.
+
+        Constants of one element are numbers in the statements. ``composite`` is the function that is called, if one is;
+        ``ranges`` are those of wide integers.
+
+        Raises:
+            UnsaidError: it is no tensor program that statements can say.
+        """
+        call = read_onnx_call(value)
+        if composite is not None:
+            given = list(value.args)
+            return self._found(StructuralKey(composite), lambda: _module_of(composite), given, ranges), given
+        if call is None and not (isinstance(value.op, ir.Op) and value.op.name.startswith("relax.")):
+            raise UnsaidError("it is a function of its own")
+        arguments = _operands(value) if call is None else [each for each in call.operands if each is not None]
+        given = list(dict.fromkeys(arg for arg in arguments if not _is_number(arg)))
+        if any(not isinstance(arg.ty, relax.TensorType) for arg in given):
+            raise UnsaidError("an operand is no tensor")
+
+        def legalised() -> ir.IRModule:
+            return _module(value, given) if call is None else _module_of_onnx(call, given, result)
+
+        return self._found(_key(value, call, given), legalised, given, ranges), given
+
+    def _found(
+        self,
+        kind: Hashable,
+        legalised: Callable[[], ir.IRModule],
+        given: Sequence[relax.Expr],
+        ranges: Mapping[relax.Expr, Range],
+    ) -> LegalOperator:
+        known = tuple(ranges.get(each) for each in given)
+        key = kind, known
+        if key not in self._known:
+            try:
+                self._known[key] = as_floats(_read_module(legalised()), known)
+            except UnsaidError as error:
+                self._known[key] = str(error)
+            except Exception as error:  # noqa: BLE001 - a front end of TVM raises what it likes
+                self._known[key] = f"TVM does not legalise it: {str(error).splitlines()[0] if str(error) else error!r}"
+        found = self._known[key]
+        if isinstance(found, str):
+            raise UnsaidError(found)
+        return found
+
+
+def _operands(value: ir.Call) -> list[relax.Expr]:
+    flat: list[relax.Expr] = []
+    for arg in value.args:
+        flat += list(arg.fields) if isinstance(arg, relax.Tuple) else [arg]
+    return [arg for arg in flat if isinstance(arg, relax.Var | ir.GenericConst)]
+
+
+def _is_number(arg: relax.Expr) -> bool:
+    return isinstance(arg, ir.GenericConst) and arg.value.numpy().size == 1
+
+
+def _key(value: ir.Call, call: OnnxCall | None, given: list[relax.Expr]) -> str:
+    """The same for calls that differ in nothing but the names of operands and the contents of their constants."""
+    places = {arg: number for number, arg in enumerate(given)}
+    types = [str(arg.ty) for arg in given]
+    if call is None:
+        attributes = str(value.attrs)
+        named = [_named(arg, places) for arg in value.args]
+        return f"{value.op.name} {attributes} {named} {types}"
+    attributes = repr(sorted((name, repr(item)) for name, item in call.attributes.items()))
+    named = ["" if operand is None else _named(operand, places) for operand in call.operands]
+    return f"onnx {call.opset} {call.op} {attributes} {named} {types} {call.outputs}"
+
+
+def _named(arg: Any, places: Mapping[relax.Expr, int]) -> str:
+    if isinstance(arg, relax.Tuple):
+        return str([_named(field, places) for field in arg.fields])
+    if arg in places:
+        return f"%{places[arg]}"
+    if isinstance(arg, ir.GenericConst):
+        array = arg.value.numpy()
+        return f"{array.dtype}{array.shape}{array.tolist()!r}"
+    return str(arg)
+
+
+def _module_of(composite: relax.Function) -> ir.IRModule:
+    """A module whose ``main`` is a composite."""
+    plain = relax.Function(composite.params, composite.body, composite.ret_ty, is_pure=True)
+    return relax.transform.LegalizeOps()(ir.IRModule({"main": plain.with_attr("global_symbol", "main")}))
+
+
+def _module(value: ir.Call, given: list[relax.Expr]) -> ir.IRModule:
+    """A module whose ``main`` is the call."""
+    builder = relax.BlockBuilder()
+    parameters = [relax.Var(f"x{number}", arg.ty) for number, arg in enumerate(given)]
+    names = dict(zip(given, parameters, strict=True))
+
+    def renamed(arg: Any) -> Any:
+        if isinstance(arg, relax.Tuple):
+            return relax.Tuple([renamed(field) for field in arg.fields])
+        return names.get(arg, arg)
+
+    with builder.function("main", parameters):
+        with builder.dataflow():
+            call = ir.Call(value.op, [renamed(arg) for arg in value.args], value.attrs, value.ty_args)
+            result = builder.emit_output(call)
+        builder.emit_func_output(result)
+    return relax.transform.LegalizeOps()(builder.get())
+
+
+def _module_of_onnx(call: OnnxCall, given: list[relax.Expr], result: relax.TensorType) -> ir.IRModule:
+    """A module whose ``main`` is the node, as TVM's front end of ONNX has it.
+
+    That stacks the operands of a maximum or a minimum, which is no loop over whole elements: these are made here.
+    """
+    if call.op in _STACKED:
+        return _module_of_pairs(_STACKED[call.op], [each for each in call.operands if each is not None], given)
+    names = {arg: f"x{number}" for number, arg in enumerate(given)}
+    inputs, constants = [], []
+    for number, operand in enumerate(call.operands):
+        if operand is None:
+            inputs.append("")
+        elif operand in names:
+            inputs.append(names[operand])
+        else:
+            constants.append(onnx.numpy_helper.from_array(operand.value.numpy(), f"c{number}"))
+            inputs.append(f"c{number}")
+    outputs = ["y" if number == 0 else "" for number, there in enumerate(call.outputs) if there]
+    node = onnx.helper.make_node(call.op, inputs, outputs, **call.attributes)
+    values = [_value_info(name, arg.ty) for arg, name in names.items()]
+    graph = onnx.helper.make_graph([node], "operator", values, [_value_info("y", result)], constants)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", call.opset)])
+    return relax.transform.LegalizeOps()(from_onnx(model, keep_params_in_input=False))
+
+
+_STACKED: dict[str, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
+    "Max": relax.op.maximum,
+    "Min": relax.op.minimum,
+}
+
+
+def _module_of_pairs(
+    operation: Callable[[relax.Expr, relax.Expr], relax.Expr], operands: list[relax.Expr], given: list[relax.Expr]
+) -> ir.IRModule:
+    """A module whose ``main`` joins operands from the left."""
+    builder = relax.BlockBuilder()
+    parameters = [relax.Var(f"x{number}", arg.ty) for number, arg in enumerate(given)]
+    names = dict(zip(given, parameters, strict=True))
+    with builder.function("main", parameters):
+        with builder.dataflow():
+            value = names.get(operands[0], operands[0])
+            for operand in operands[1:]:
+                value = builder.emit(operation(value, names.get(operand, operand)))
+            result = builder.emit_output(value)
+        builder.emit_func_output(result)
+    return relax.transform.LegalizeOps()(builder.get())
+
+
+def _value_info(name: str, ty: relax.TensorType) -> onnx.ValueInfoProto:
+    dtype = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(str(ty.dtype)))
+    return onnx.helper.make_tensor_value_info(name, dtype, [int(extent) for extent in ty.shape.values])
+
+
+def _read_module(module: ir.IRModule) -> LegalOperator:
+    """The functions of ``main``, one behind the other."""
+    main = module["main"]
+    tensors: dict[str, LegalTensor] = {}
+    names: dict[relax.Expr, str] = {}
+    for parameter in main.params:
+        names[parameter] = str(parameter.name)
+        tensors[names[parameter]] = _tensor(parameter.ty)
+    statements: list[LegalStatement] = []
+    numbers: dict[str, float] = {}
+    inner = itertools.count()
+    for block in main.body.blocks:
+        for binding in block.bindings:
+            value = binding.value
+            if isinstance(value, relax.Var):
+                names[binding.var] = names[value]
+                continue
+            if not isinstance(value, ir.Call) or getattr(value.op, "name", "") != "relax.call_tir":
+                raise UnsaidError(f"TVM makes {getattr(getattr(value, 'op', None), 'name', value)} of it, not loops")
+            if not isinstance(binding.var.ty, relax.TensorType):
+                raise UnsaidError("it has several results")
+            name = f"t{next(inner)}"
+            names[binding.var], tensors[name] = name, _tensor(binding.var.ty)
+            arguments = [_argument(arg, names, numbers) for arg in value.args[1].fields]
+            function = BlockStatements(module[value.args[0]], [*arguments, name], tensors, numbers, inner)
+            statements += function.statements()
+    return LegalOperator(tensors, tuple(str(p.name) for p in main.params), names[main.body.body], tuple(statements))
+
+
+def _argument(arg: relax.Expr, names: Mapping[relax.Expr, str], numbers: dict[str, float]) -> str:
+    """What an argument is called; a constant whose elements are equal is a number."""
+    if arg in names:
+        return names[arg]
+    values = np.unique(arg.value.numpy()) if isinstance(arg, ir.GenericConst) else np.zeros(0)
+    if values.size != 1:
+        raise UnsaidError("TVM makes a constant for it")
+    name = f"k{len(numbers)}"
+    numbers[name] = values.item()
+    return name
+
+
+def _tensor(ty: relax.TensorType) -> LegalTensor:
+    try:
+        return LegalTensor(tuple(int(extent) for extent in ty.shape.values), str(ty.dtype))
+    except (AttributeError, TypeError):
+        raise UnsaidError("its shape depends on data") from None

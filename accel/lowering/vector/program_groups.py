@@ -1,0 +1,175 @@
+"""Groups of operators that become one vector program: statements over common axes, with what they read and leave."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tvm import relax
+
+from accel.expression.element_types import CASTS
+from accel.expression.syntax_tree import Access, Cast, Expression, Literal, Statement
+from accel.lowering.vector.covered_operators import CoveredOperator
+from accel.region.vector_program import UNIT, VectorTensor, axis_name
+
+_CASTS = {dtype: name for name, dtype in CASTS.items()}
+
+
+class MisfitError(Exception):
+    """An operator cannot join a group; the message is why."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A float tensor of the graph that a group has on the chip: its name there, and its axes with those of extent 1."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass
+class Group:
+    """Operators of the graph as statements.
+
+    Attributes:
+        home: the memory through which floats come and go.
+        extents: of the axes.
+        tensors: by name.
+        statements: in their order; what comes from DRAM as floats is loaded by statements of their own.
+        operands: the tensors in DRAM that stand for values of the graph, by the value and the axes that it is read by.
+        made: the values of the graph that lie on the chip.
+        left: those that it leaves in DRAM as they come, which are not of floats.
+        members: all variables that it computes, in their order.
+        loaded: what the operands of floats are called on the chip.
+    """
+
+    home: str
+    extents: list[int] = field(default_factory=list)
+    tensors: dict[str, VectorTensor] = field(default_factory=dict)
+    statements: list[Statement] = field(default_factory=list)
+    operands: dict[tuple[relax.Expr, tuple[int, ...]], str] = field(default_factory=dict)
+    made: dict[relax.Expr, Made] = field(default_factory=dict)
+    left: dict[relax.Expr, str] = field(default_factory=dict)
+    members: list[relax.Var] = field(default_factory=list)
+    loaded: dict[tuple[relax.Expr, tuple[int, ...]], str] = field(default_factory=dict)
+    count: int = 0
+
+    def copy(self) -> "Group":
+        """Returns a group that can grow without this one."""
+        return replace(
+            self,
+            extents=list(self.extents),
+            tensors=dict(self.tensors),
+            statements=list(self.statements),
+            operands=dict(self.operands),
+            made=dict(self.made),
+            left=dict(self.left),
+            members=list(self.members),
+            loaded=dict(self.loaded),
+        )
+
+    @property
+    def computes(self) -> bool:
+        """Whether it does more than to move tensors."""
+        return any(
+            statement.combiner is not None or not isinstance(_uncast(statement.value), Access | Literal)
+            for statement in self.statements
+        )
+
+    def join(self, var: relax.Var, operator: CoveredOperator, given: Iterable[relax.Expr]) -> None:
+        """Take an operator in, whose result is ``var``; the group is of no use where this fails.
+
+        Raises:
+            MisfitError: its axes are not those of what it reads, or it reads what the group leaves in DRAM.
+        """
+        operands = list(given)
+        axes = self._aligned(operator, operands)
+        names: dict[str, str] = {}
+        for name, value in zip(operator.inputs, operands, strict=True):
+            shape = _mapped(operator.shapes[name], axes)
+            names[name] = self._operand(value, operator.tensors[name], shape)
+        if operator.renames:
+            source = names[operator.inputs[0]]
+            self.made[var] = Made(source, _mapped(operator.shapes[operator.result], axes))
+            self.members.append(var)
+            return
+        for name, tensor in operator.tensors.items():
+            if name not in names:
+                names[name] = self._add(tensor, _mapped(tensor.axes, axes))
+
+        def renamed(leaf: Access) -> Access:
+            return Access(names[leaf.name], tuple(axis_name(axes[int(str(index)[1:])]) for index in leaf.indices))
+
+        self.statements += [statement.with_accesses(renamed) for statement in operator.statements]
+        if operator.tensors[operator.result].memory:
+            self.made[var] = Made(names[operator.result], _mapped(operator.shapes[operator.result], axes))
+        else:
+            self.left[var] = names[operator.result]
+        self.members.append(var)
+
+    def store(self, var: relax.Expr) -> str:
+        """Returns the tensor in DRAM where a value is left, which a float one is stored to."""
+        if var in self.left:
+            return self.left[var]
+        made, dtype = self.made[var], str(var.ty.dtype)
+        source = self.tensors[made.name]
+        name = self._name("y")
+        self.tensors[name] = VectorTensor(name, dtype, made.shape)
+        self.left[var] = name
+        names = tuple(axis_name(axis) for axis in source.axes)
+        kept = tuple(axis_name(axis) for axis in made.shape if axis != UNIT)
+        value = Access(made.name, names)
+        stored = value if dtype == source.dtype else Cast(_CASTS[dtype], value)
+        self.statements.append(Statement(Access(name, kept), None, stored))
+        return name
+
+    def _aligned(self, operator: CoveredOperator, operands: list[relax.Expr]) -> dict[int, int]:
+        """The group's axis of each of the operator's."""
+        axes: dict[int, int] = {}
+        for name, value in zip(operator.inputs, operands, strict=True):
+            if value in self.left and value not in self.made:
+                raise MisfitError("it reads what the program leaves in DRAM")
+            if value in self.made:
+                for own, other in zip(operator.shapes[name], self.made[value].shape, strict=True):
+                    if own != UNIT and axes.setdefault(own, other) != other:
+                        raise MisfitError("it reads the program's tensors along other axes than they lie")
+        if len(set(axes.values())) < len(axes):
+            raise MisfitError("it reads the program's tensors along other axes than they lie")
+        for axis, extent in enumerate(operator.extents):
+            if axis not in axes:
+                axes[axis] = len(self.extents)
+                self.extents.append(extent)
+        return axes
+
+    def _operand(self, value: relax.Expr, tensor: VectorTensor, shape: tuple[int, ...]) -> str:
+        """What an operand is called here; one from outside lies in DRAM, and is loaded if the operator wants that."""
+        if value in self.made:
+            return self.made[value].name
+        key = value, shape
+        if key not in self.operands:
+            name, dtype = self._name("x"), str(value.ty.dtype)
+            self.tensors[name] = VectorTensor(name, dtype, shape)
+            self.operands[key] = name
+            if tensor.memory:
+                loaded = self._add(tensor, tuple(axis for axis in shape if axis != UNIT))
+                names = tuple(axis_name(axis) for axis in shape if axis != UNIT)
+                source = Access(name, names)
+                moved = source if dtype == tensor.dtype else Cast(_CASTS[tensor.dtype], source)
+                self.statements.append(Statement(Access(loaded, names), None, moved))
+                self.loaded[key] = loaded
+        return self.loaded.get(key, self.operands[key])
+
+    def _add(self, tensor: VectorTensor, axes: tuple[int, ...]) -> str:
+        name = self._name("t" if tensor.memory else "y")
+        self.tensors[name] = VectorTensor(name, tensor.dtype, axes, tensor.memory)
+        return name
+
+    def _name(self, letter: str) -> str:
+        self.count += 1
+        return f"{letter}{self.count}"
+
+
+def _uncast(value: Expression) -> Expression:
+    return _uncast(value.value) if isinstance(value, Cast) else value
+
+
+def _mapped(shape: tuple[int, ...], axes: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(UNIT if axis == UNIT else axes[axis] for axis in shape)

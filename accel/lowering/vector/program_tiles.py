@@ -1,0 +1,222 @@
+"""Tiles of a vector program: along which axes it is cut, and which tensors share a buffer on the chip."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.memories import Memory
+from accel.expression.syntax_tree import Access, Literal, Statement
+from accel.region.tilings import tile_extents
+from accel.region.vector_program import UNIT, VectorProgram, VectorTensor, loaded_once
+
+_WANTED_TILES = 8  # of a program: loads, arithmetic and stores then overlap but for an eighth
+_FEW_ELEMENTS = 4096  # of a tile: in fewer the latency of each instruction counts for more than that
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What a program does, uncut: statements over tensors, of which ``operands`` and ``results`` lie in DRAM."""
+
+    extents: tuple[int, ...]
+    tensors: Mapping[str, VectorTensor]
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    statements: tuple[Statement, ...]
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The axes along which the program can be cut, outermost first: those of all results, none of it reduced."""
+        reduced = {int(axis[1:]) for statement in self.statements for axis in statement.reduced}
+        common = [axis for axis in self.tensors[self.results[0]].axes if axis != UNIT and axis not in reduced]
+        return tuple(axis for axis in common if all(axis in self.tensors[name].axes for name in self.results))
+
+
+def cut_program(whole: Statements, accelerator: Accelerator) -> VectorProgram | None:
+    """Returns a program in tiles that fit its memories; None if not even the smallest do."""
+    uncut: dict[tuple[int, ...], VectorProgram] = {}
+    lanes = _lanes(whole.tensors.values(), accelerator)
+    best: tuple[tuple[float, int], VectorProgram] | None = None
+    for tile in _tiles(whole):
+        cut = tuple(axis for axis, extent in enumerate(whole.extents) if tile[axis] < extent)
+        if any(tile[axis] % count for axis, count in lanes.items()):
+            continue
+        if cut not in uncut:
+            uncut[cut] = _placed(whole, cut)
+        price = _price(whole.extents, tile)
+        if (best is None or price < best[0]) and _fits(uncut[cut], tile, accelerator):
+            best = price, replace(uncut[cut], tile=tile)
+    return None if best is None else best[1]
+
+
+def obstacle(whole: Statements, accelerator: Accelerator) -> str:
+    """Returns why a program does not fit a machine, whatever its tiles; empty where it does."""
+    for tensor in whole.tensors.values():
+        if tensor.memory and (found := _lane_obstacle(tensor, whole, accelerator.memory(tensor.memory))):
+            return found
+    lanes = _lanes(whole.tensors.values(), accelerator)
+    tile = tuple(
+        min(lanes.get(axis, 1), extent) if axis in whole.rows else extent for axis, extent in enumerate(whole.extents)
+    )
+    cut = tuple(axis for axis, extent in enumerate(whole.extents) if tile[axis] < extent)
+    return "" if _fits(_placed(whole, cut), tile, accelerator) else "not even one row of it fits the memories"
+
+
+def _lanes(tensors: Iterable[VectorTensor], accelerator: Accelerator) -> dict[int, int]:
+    """The axes whose elements lie side by side in an element of a memory, and how many do."""
+    found: dict[int, int] = {}
+    for tensor in tensors:
+        count = accelerator.memory(tensor.memory).element_count if tensor.memory else 1
+        if count > 1 and tensor.axes:
+            found[tensor.axes[-1]] = max(count, found.get(tensor.axes[-1], 1))
+    return found
+
+
+def _lane_obstacle(tensor: VectorTensor, whole: Statements, memory: Memory) -> str:
+    """Why a tensor cannot lie in a memory whose elements are several numbers; empty where it can."""
+    count = memory.element_count
+    if count == 1:
+        return ""
+    if not tensor.axes or whole.extents[tensor.axes[-1]] % count:
+        return f"its rows are no whole elements of {memory.name}, of {count} numbers each"
+    for statement in whole.statements:
+        names = (statement.target.name, *statement.operands)
+        if tensor.name not in names:
+            continue
+        others = [whole.tensors[name].axes for name in names if not whole.tensors[name].memory]
+        ends = [int(statement.axes[-1][1:]), *(_last(axes) for axes in others)]
+        if any(end != tensor.axes[-1] for end in ends):
+            return f"it moves numbers within elements of {memory.name}"
+    return ""
+
+
+def _last(axes: Sequence[int]) -> int:
+    return next((axis for axis in reversed(axes) if axis != UNIT), UNIT)
+
+
+def without_repeats(whole: Statements) -> Statements:
+    """Returns a program that computes nothing twice, and nothing that it does not read."""
+    made: dict[str, Access] = {}
+    names: dict[str, str] = {}
+    writes = [statement.target.name for statement in whole.statements]
+    kept: list[Statement] = []
+    for statement in whole.statements:
+        now = _renamed(statement, names)
+        once = writes.count(statement.target.name) == 1 and whole.tensors[statement.target.name].memory
+        stable = all(writes.count(name) <= 1 for name in now.operands)
+        key = f"{now.target.indices} {now.value}"
+        if once and stable and statement.combiner is None and not isinstance(now.value, Literal):
+            if key in made:
+                names[statement.target.name] = made[key].name
+                continue
+            made[key] = now.target
+        kept.append(now)
+    return replace(whole, statements=tuple(_needed(kept, whole)))
+
+
+def _needed(statements: Sequence[Statement], whole: Statements) -> list[Statement]:
+    wanted, kept = set(whole.results), list[Statement]()
+    for statement in reversed(statements):
+        if statement.target.name in wanted:
+            wanted.update(statement.operands)
+            kept.append(statement)
+    return kept[::-1]
+
+
+def _tiles(whole: Statements) -> Iterator[tuple[int, ...]]:
+    """Tiles of one, of a few or of all elements along one axis, of one along those outside and of all inside."""
+    rows = whole.rows
+    yield tuple(whole.extents)
+    for place, axis in enumerate(rows):
+        for extent in tile_extents(whole.extents[axis]):
+            tile = list(whole.extents)
+            for outer in rows[:place]:
+                tile[outer] = 1
+            tile[axis] = extent
+            yield tuple(tile)
+
+
+def _price(extents: Sequence[int], tile: Sequence[int]) -> tuple[float, int]:
+    """How much is lost to tiles that are few, and to tiles that are small; then the number of tiles."""
+    tiles = math.prod(-(-extent // part) for extent, part in zip(extents, tile, strict=True))
+    return 1 / min(tiles, _WANTED_TILES) + _FEW_ELEMENTS / math.prod(tile) / _WANTED_TILES, tiles
+
+
+def _fits(program: VectorProgram, tile: Sequence[int], accelerator: Accelerator) -> bool:
+    """Whether a program, however it is cut along its axes, fits with such tiles."""
+    used: dict[str, int] = {}
+    rest = [extent % part or part for extent, part in zip(program.extents, tile, strict=True)]
+    for tensor in program.on_chip:
+        memory = accelerator.memory(tensor.memory)
+        once = tensor.name in program.shared
+        for part in [tile] if once or rest == list(tile) else [tile, rest]:  # the last tile has buffers of its own
+            scalars = math.prod(part[axis] for axis in tensor.axes)
+            copies = 1 if once else program.contexts
+            used[tensor.memory] = used.get(tensor.memory, 0) + copies * -(-scalars // memory.element_count)
+    return all(elements <= accelerator.memory(name).depth for name, elements in used.items())
+
+
+def _placed(whole: Statements, cut: tuple[int, ...]) -> VectorProgram:
+    """The program with tiles of one element along ``cut``; its tensors share buffers if they are not needed at once."""
+    once = loaded_once(whole.statements, whole.tensors, cut)
+    buffers = _Buffers(whole, once)
+    statements = [buffers.placed(number, statement) for number, statement in enumerate(whole.statements)]
+    dram = [whole.tensors[name] for name in (*whole.operands, *whole.results)]
+    return VectorProgram(
+        extents=whole.extents,
+        tile=tuple(1 if axis in cut else extent for axis, extent in enumerate(whole.extents)),
+        tensors=(*dram, *buffers.made.values()),
+        results=len(whole.results),
+        statements=tuple(map(str, statements)),
+        contexts=2 if cut else 1,
+    )
+
+
+class _Buffers:
+    """Buffers that tensors take in the order of statements, and give back behind the last that reads them."""
+
+    def __init__(self, whole: Statements, once: frozenset[str]) -> None:
+        self._whole, self._once = whole, once
+        self._last = {
+            name: number
+            for number, statement in enumerate(whole.statements)
+            for name in (statement.target.name, *statement.operands)
+        }
+        self.made: dict[str, VectorTensor] = {}
+        self._names: dict[str, str] = {}
+        self._free: list[VectorTensor] = []
+
+    def placed(self, number: int, statement: Statement) -> Statement:
+        """A statement over buffers."""
+        target, over = statement.target.name, []
+        for name in statement.operands:
+            over += [name] if self._last[name] == number and name in self._names and name not in self._once else []
+        elementwise = statement.combiner is None and not statement.reduced
+        if elementwise:
+            self._give(over, statement)
+        if target not in self._names and self._whole.tensors[target].memory:
+            self._take(target)
+        placed = _renamed(statement, self._names)
+        if not elementwise:
+            self._give(over, statement)
+        return placed
+
+    def _give(self, names: Sequence[str], statement: Statement) -> None:
+        for name in names:
+            if name != statement.target.name:
+                self._free.append(self.made[self._names[name]])
+
+    def _take(self, name: str) -> None:
+        tensor = self._whole.tensors[name]
+        alike = [each for each in self._free if (each.axes, each.memory) == (tensor.axes, tensor.memory)]
+        if alike and name not in self._once:
+            self._free.remove(alike[-1])
+            self._names[name] = alike[-1].name
+            return
+        buffer = replace(tensor, name=f"b{len(self.made)}")
+        self.made[buffer.name] = buffer
+        self._names[name] = buffer.name
+
+
+def _renamed(statement: Statement, names: Mapping[str, str]) -> Statement:
+    return statement.with_accesses(lambda access: replace(access, name=names.get(access.name, access.name)))

@@ -1,0 +1,304 @@
+"""Partition of what is left to the host: operators that a vector unit does become calls of vector programs.
+
+Neighbours go together as long as their axes are the same and the machine can hold a tile of all of them.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from tvm import ir, relax
+
+from accel.accelerator.target import Target
+from accel.frontend.integer_recovery.recover_integers import HOST_NODES
+from accel.lowering.analysis.composite import is_composite_call, read_composite
+from accel.lowering.ir.function_attributes import (
+    JOINED,
+    LAUNCHES,
+    REGION,
+    VECTOR_REASONS,
+    LaunchInfo,
+    VectorValues,
+    dump_launches,
+    dump_region,
+    region_of,
+)
+from accel.lowering.ir.host_runs import free_vars, main_results
+from accel.lowering.kinds.registry import launch_kind
+from accel.lowering.vector.block_statements import UnsaidError
+from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
+from accel.lowering.vector.instruction_cover import UncoverableError, home_memory
+from accel.lowering.vector.legal_statements import Legalizer
+from accel.lowering.vector.program_groups import Group, MisfitError
+from accel.lowering.vector.program_tiles import Statements, cut_program, obstacle, without_repeats
+from accel.lowering.vector.whole_floats import LegalOperator, Range
+from accel.region.kinds import VectorRegion
+
+VECTOR = "vector"
+"""The operator of launches of vector programs, and how their functions are called."""
+
+
+def place_vector_programs(module: ir.IRModule, target: Target, host_nodes: Collection[str] = ()) -> ir.IRModule:
+    """Returns the module with launches of vector programs in place of host operators; unchanged for most machines.
+
+    Args:
+        module: the integer graph, its composites marked.
+        target: what it is for.
+        host_nodes: nodes of the model that the host shall run.
+    """
+    home = home_memory(target.accelerator)
+    if home is None:
+        return module
+    operators = target.derived(_Operators)
+    return _Placement(module, target, home, operators, frozenset(host_nodes)).module()
+
+
+class _Operators:
+    """What instructions do of operators, each kind of operator once a target."""
+
+    def __init__(self, target: Target) -> None:
+        self._target, self._legalizer = target, Legalizer()
+        self._known: dict[int, tuple[LegalOperator, CoveredOperator | str]] = {}
+
+    def read(
+        self,
+        value: ir.Call,
+        result: relax.TensorType,
+        home: str,
+        composite: relax.Function | None,
+        ranges: Mapping[relax.Expr, Range],
+    ) -> tuple[CoveredOperator, list[relax.Expr], Range | None]:
+        """Returns an operator as instructions do it, its operands, and the range of a result of wide integers.
+
+        Raises:
+            UnsaidError: no statement says it.
+            UncoverableError: no instructions do it.
+        """
+        operator, given = self._legalizer.read(value, result, composite, ranges)
+        if id(operator) not in self._known:
+            try:
+                found: CoveredOperator | str = cover_operator(operator, self._target, home)
+            except UncoverableError as error:
+                found = str(error)
+            self._known[id(operator)] = operator, found
+        covered = self._known[id(operator)][1]
+        if isinstance(covered, str):
+            raise UncoverableError(covered)
+        return covered, given, operator.range
+
+
+class _Placement:
+    """``main``, whose bindings go into groups one after the other."""
+
+    def __init__(
+        self, module: ir.IRModule, target: Target, home: str, operators: _Operators, host_nodes: frozenset[str]
+    ) -> None:
+        self._module, self._accelerator, self._home, self._operators = module, target.accelerator, home, operators
+        self._contraction = target.contraction
+        main = module["main"]
+        self._bindings = [binding for block in main.body.blocks for binding in block.bindings]
+        self._at = {binding.var: number for number, binding in enumerate(self._bindings)}
+        self._nodes: dict[str, str] = json.loads(str(main.attrs[HOST_NODES])) if HOST_NODES in main.attrs else {}
+        self._host_nodes = host_nodes
+        self._results = set(main_results(main))
+        self._readers: dict[relax.Expr, list[relax.Expr]] = defaultdict(list)
+        for binding in self._bindings:
+            for read in free_vars(binding.value):
+                self._readers[read].append(binding.var)
+        self._groups: dict[relax.Var, Group] = {}
+        self._ranges: dict[relax.Expr, Range] = {}
+        self._reasons: dict[str, str] = {}
+
+    def module(self) -> ir.IRModule:
+        """The module with its launches."""
+        for binding in self._bindings:
+            if self._nodes.get(str(binding.var.name)) in self._host_nodes:
+                continue
+            try:
+                self._take(binding)
+            except (UnsaidError, UncoverableError, MisfitError) as error:
+                self._reasons[str(binding.var.name)] = str(error)
+        return self._rebuilt()
+
+    def _take(self, binding: relax.VarBinding) -> None:
+        """Let a binding join the group of an operand, or begin one."""
+        var, value = binding.var, binding.value
+        if not isinstance(value, ir.Call):
+            return
+        composite = self._module[value.op] if is_composite_call(self._module, value) else None
+        if composite is not None and not _is_left(composite):
+            return
+        if not isinstance(var.ty, relax.TensorType):
+            raise UnsaidError("it has several results")
+        operator, given, found = self._operators.read(value, var.ty, self._home, composite, self._ranges)
+        if found is not None:
+            self._ranges[var] = found
+        candidates = {id(group): group for each in given if (group := self._groups.get(each)) is not None}
+        for group in candidates.values():
+            if any(self._depends(each, group) for each in given if self._groups.get(each) is not group):
+                continue
+            grown = self._grown(group, var, operator, given)
+            if grown is not None:
+                self._groups |= dict.fromkeys(grown.members, grown)
+                return
+        alone = Group(self._home)
+        alone.join(var, operator, given)
+        if why := self._obstacle(alone):
+            raise UncoverableError(why)
+        self._groups[var] = alone
+
+    def _grown(
+        self, group: Group, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]
+    ) -> Group | None:
+        grown = group.copy()
+        try:
+            grown.join(var, operator, given)
+        except MisfitError:
+            return None
+        return None if self._obstacle(grown) else grown
+
+    def _depends(self, value: relax.Expr, group: Group) -> bool:
+        """Whether a value from outside comes of a group."""
+        first = self._at[group.members[0]]
+        seen: set[relax.Expr] = set()
+        pending = [value]
+        while pending:
+            var = pending.pop()
+            if var in seen or var not in self._at:
+                continue
+            other = self._groups.get(var)
+            if other is group:
+                return True
+            members = [var] if other is None else other.members
+            seen.update(members)
+            if max(self._at[member] for member in members) > first:
+                pending += [read for member in members for read in free_vars(self._bindings[self._at[member]].value)]
+        return False
+
+    def _obstacle(self, group: Group) -> str:
+        statements, _, _ = self._statements(group)
+        return obstacle(statements, self._accelerator)
+
+    def _statements(self, group: Group) -> tuple[Statements, list[relax.Expr], list[relax.Var]]:
+        """What a group does, the values that it reads, and those that it leaves in DRAM."""
+        whole = group.copy()
+        outside = [var for var in whole.members if var in self._results or self._is_read_outside(var, group)]
+        left = [whole.store(var) for var in outside]
+        given = {name: value for (value, _), name in whole.operands.items()}
+        extents, statements = tuple(whole.extents), tuple(whole.statements)
+        found = Statements(extents, whole.tensors, tuple(given), tuple(left), statements)
+        return without_repeats(found), list(given.values()), outside
+
+    def _is_read_outside(self, var: relax.Var, group: Group) -> bool:
+        members = set(group.members)
+        return any(reader not in members for reader in self._readers[var])
+
+    def _rebuilt(self) -> ir.IRModule:
+        """The module in which each group is a call where its first member was, or behind what it reads."""
+        builder = relax.BlockBuilder(self._module)
+        bindings: list[relax.VarBinding] = []
+        functions: dict[str, ir.GlobalVar] = {}
+        launches: dict[str, LaunchInfo] = {}
+        for binding, group in self._in_order():
+            if group is None:
+                bindings.append(binding)
+                continue
+            statements, given, outside = self._statements(group)
+            program = cut_program(statements, self._accelerator)
+            assert program is not None, "the smallest tile fits"
+            function = self._function(VectorRegion(program), builder, functions)
+            made = self._call(function, given, outside, builder)
+            values = VectorValues(_names(group.members), _names(given), _names(outside))
+            launches[str(made[0].var.name)] = self._info(group, values, len(launches))
+            bindings += made
+        return self._with_main(builder.get(), bindings, launches)
+
+    def _in_order(self) -> Iterator[tuple[relax.VarBinding, Group | None]]:
+        """The bindings that stay, and each group once, behind what they read; else as they were."""
+        done: set[relax.Expr] = set()
+
+        def behind(var: relax.Expr) -> Iterator[tuple[relax.VarBinding, Group | None]]:
+            if var in done or var not in self._at:
+                return
+            group = self._groups.get(var)
+            group = group if group is not None and group.computes else None
+            members = [var] if group is None else group.members
+            done.update(members)
+            for member in members:
+                for read in free_vars(self._bindings[self._at[member]].value):
+                    yield from behind(read)
+            yield self._bindings[self._at[var]], group
+
+        for binding in self._bindings:
+            yield from behind(binding.var)
+
+    def _with_main(
+        self, module: ir.IRModule, bindings: list[relax.VarBinding], launches: dict[str, LaunchInfo]
+    ) -> ir.IRModule:
+        """The module with these bindings, without the composites that vector programs took in."""
+        main = self._module["main"]
+        attrs = dict(main.attrs.items()) | {
+            LAUNCHES: dump_launches(launches),
+            VECTOR_REASONS: json.dumps(self._reasons),
+        }
+        body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
+        rebuilt = relax.Function(main.params, body, main.ret_ty, is_pure=True)
+        module.update_func(module.get_global_var("main"), rebuilt.with_attrs(attrs))
+        called = {binding.value.op for binding in bindings if is_composite_call(self._module, binding.value)}
+        kept = {
+            variable: function
+            for variable, function in module.functions.items()
+            if not isinstance(function, relax.Function) or str(variable.name_hint) == "main" or variable in called
+        }
+        return ir.IRModule(kept, attrs=module.attrs)
+
+    def _function(
+        self, region: VectorRegion, builder: relax.BlockBuilder, functions: dict[str, ir.GlobalVar]
+    ) -> ir.GlobalVar:
+        """The PrimFunc of a program; equal programs share one."""
+        key = dump_region(region)
+        if key not in functions:
+            function = launch_kind(region).expression(region, self._contraction).with_attr(REGION, key)
+            variable = builder.add_func(function, f"{VECTOR}_{len(functions)}")
+            builder.update_func(variable, function.with_attr("global_symbol", str(variable.name_hint)))
+            functions[key] = variable
+        return functions[key]
+
+    def _call(
+        self, function: ir.GlobalVar, given: list[relax.Expr], outside: list[relax.Var], builder: relax.BlockBuilder
+    ) -> list[relax.VarBinding]:
+        """The bindings of a launch: its call, and each of several results."""
+        types = [var.ty for var in outside]
+        call = relax.call_tir(function, relax.Tuple(given), types[0] if len(types) == 1 else types)
+        call = builder.normalize(call)
+        if len(outside) == 1:
+            return [relax.VarBinding(outside[0], call)]
+        whole = relax.DataflowVar(f"{outside[0].name}_{VECTOR}", relax.TupleType(types))
+        fields = [
+            relax.VarBinding(var, builder.normalize(relax.TupleGetItem(whole, place)))
+            for place, var in enumerate(outside)
+        ]
+        return [relax.VarBinding(whole, call), *fields]
+
+    def _nodes_of(self, var: relax.Var) -> list[str]:
+        """The nodes of the model that a variable is computed for."""
+        value = self._bindings[self._at[var]].value
+        if is_composite_call(self._module, value):
+            return [str(node) for node in self._module[value.op].attrs["nodes"]]
+        name = str(var.name)
+        return [self._nodes[name]] if name in self._nodes else []
+
+    def _info(self, group: Group, values: VectorValues, number: int) -> LaunchInfo:
+        names = [name for var in group.members for name in self._nodes_of(var)]
+        nodes = tuple(dict.fromkeys(names))
+        return LaunchInfo(nodes[0] if nodes else f"{VECTOR}_{number}", VECTOR, nodes, 0, values=values)
+
+
+def _is_left(composite: relax.Function) -> bool:
+    """Whether a composite is left to the host, and multiplies nothing: a product takes more than a row."""
+    return region_of(composite) is None and JOINED not in composite.attrs and not read_composite(composite).macs
+
+
+def _names(values: Sequence[relax.Expr]) -> tuple[str, ...]:
+    """The names of variables; a constant has none."""
+    return tuple(str(value.name) if isinstance(value, relax.Var) else "" for value in values)

@@ -1,0 +1,118 @@
+"""The shape of a vector program: statements of one instruction each, over tensors of common axes, cut along some."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from accel.expression.parser import parse_statement
+from accel.expression.syntax_tree import Statement
+
+UNIT = -1
+"""In place of an axis: a dimension of extent 1."""
+
+
+def axis_name(axis: int) -> str:
+    """Returns what statements call an axis."""
+    return f"a{axis}"
+
+
+@dataclass(frozen=True)
+class VectorTensor:
+    """A tensor of a vector program: its axes by number, outermost first, and the memory where a tile of it lies.
+
+    One in DRAM, as ``memory`` is empty, is there as a whole, one row behind the other; its dimensions of extent 1 are
+    ``UNIT``. One on the chip has none of these.
+    """
+
+    name: str
+    dtype: str
+    axes: tuple[int, ...]
+    memory: str = ""
+
+
+@dataclass(frozen=True)
+class VectorProgram:
+    """Statements over tiles: loads, arithmetic and stores, each of one instruction, in their order.
+
+    Attributes:
+        extents: of the axes.
+        tile: elements of a tile along each axis; the last tile of an axis may have fewer.
+        tensors: those in DRAM, the operands first and then ``results`` of them, and the buffers on the chip.
+        statements: in the language of documents; an access names the axes of its tensor, in their order.
+        contexts: copies of each buffer, so that a tile may load while the one before computes.
+    """
+
+    kind: ClassVar[str] = "vector"
+
+    extents: tuple[int, ...]
+    tile: tuple[int, ...]
+    tensors: tuple[VectorTensor, ...]
+    results: int
+    statements: tuple[str, ...]
+    contexts: int
+
+    @cached_property
+    def parsed(self) -> tuple[Statement, ...]:
+        """The statements as trees."""
+        return tuple(parse_statement(text) for text in self.statements)
+
+    @property
+    def in_dram(self) -> tuple[VectorTensor, ...]:
+        """The tensors in DRAM: operands, then results."""
+        return tuple(tensor for tensor in self.tensors if not tensor.memory)
+
+    @property
+    def on_chip(self) -> tuple[VectorTensor, ...]:
+        """The buffers."""
+        return tuple(tensor for tensor in self.tensors if tensor.memory)
+
+    def tensor(self, name: str) -> VectorTensor:
+        """Returns the tensor of a name."""
+        return next(tensor for tensor in self.tensors if tensor.name == name)
+
+    def dram_shape(self, tensor: VectorTensor) -> tuple[int, ...]:
+        """Returns the shape of a tensor in DRAM."""
+        return tuple(1 if axis == UNIT else self.extents[axis] for axis in tensor.axes)
+
+    @property
+    def cut(self) -> tuple[int, ...]:
+        """The axes that have more than one tile."""
+        return tuple(axis for axis, extent in enumerate(self.extents) if self.tile[axis] < extent)
+
+    def axes_of(self, statement: Statement) -> tuple[int, ...]:
+        """Returns the axes that a statement walks, those of its target first."""
+        return tuple(int(name[1:]) for name in statement.axes)
+
+    @cached_property
+    def shared(self) -> frozenset[str]:
+        """The buffers that are loaded once for all tiles, by name."""
+        return loaded_once(self.parsed, {tensor.name: tensor for tensor in self.tensors}, self.cut)
+
+    @property
+    def elements(self) -> int:
+        """Elements that the statements compute, loads and stores left out; those that a reduction reads count."""
+        return sum(
+            math.prod(self.extents[axis] for axis in self.axes_of(statement))
+            for statement in self.parsed
+            if self.tensor(statement.target.name).memory
+            and all(self.tensor(name).memory for name in statement.operands)
+        )
+
+
+def loaded_once(
+    statements: Sequence[Statement], tensors: Mapping[str, VectorTensor], cut: Sequence[int]
+) -> frozenset[str]:
+    """Returns what on the chip all tiles have in common: loads of operands that have no axis of ``cut``."""
+    writes = [statement.target.name for statement in statements]
+    return frozenset(
+        statement.target.name
+        for statement in statements
+        if cut
+        and tensors[statement.target.name].memory
+        and set(tensors[statement.target.name].axes).isdisjoint(cut)
+        and writes.count(statement.target.name) == 1
+        and statement.operands
+        and all(not tensors[name].memory for name in statement.operands)
+    )
