@@ -30,7 +30,7 @@ from accel.program_files.program_container import little_endian, save_program
 from accel.report.graph_documents import GRAPH_FILE
 from accel.report.memory_documents import MemoryPlan
 from accel.report.model_graph import describe_graph
-from accel.report.report_documents import CompiledFunction, HostOp, Limits, Provenance, Report
+from accel.report.report_documents import CompiledFunction, FloatResult, HostOp, Limits, Provenance, Report
 from accel.simulate.engine import Simulation
 from accel.trace.trace_builder import make_trace
 from accel.util.arrays import Array
@@ -223,6 +223,7 @@ class Referenced(Compilation):
     """The outputs that the integer graph has on the host; or ``unverified``, why it was not run to its end.
 
     ``tensors`` are what of the model in QDQ form it computed on the way; ``expected`` is the program with the outputs.
+    ``floats`` says how results of vector programs lie within their bounds.
     """
 
     simulated: Simulated
@@ -230,6 +231,7 @@ class Referenced(Compilation):
     tensors: Mapping[str, Array]
     expected: Program
     unverified: str = ""
+    floats: tuple[FloatResult, ...] = ()
 
     def save(self, out: Path) -> None:
         """Write what is expected of it into ``program.zip`` too."""
@@ -258,6 +260,7 @@ class Verified(Compilation):
     known: ProgramFacts | None
     activations: tuple[Activation, ...]
     tensors: Mapping[str, Array]
+    floats: tuple[FloatResult, ...]
 
 
 @dataclass(frozen=True)
@@ -286,6 +289,7 @@ class Assessed(Compilation):
                 self.quality,
                 self.tensors.figures,
                 self.tensors.missing,
+                run.floats,
             )
             self.job.kept.keep(out, facts)
 

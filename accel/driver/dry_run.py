@@ -28,10 +28,11 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, is_composite_call, read_composite
 from accel.lowering.ir.function_attributes import LAUNCHES, dump_region, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main
+from accel.region.kinds import VectorRegion
 from accel.region.tilings import Tiling
 from accel.report.job_report import half_range_warnings, model_warnings, rounding_warnings
 from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode, UsedInstruction
-from accel.report.planned_launches import planned_launch, used_instructions
+from accel.report.planned_launches import planned_launch, planned_program, used_instructions
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import HostOp, Macs
 from accel.verify.input_tensors import Tensors
@@ -128,21 +129,25 @@ def _launches(
 ) -> Iterator[PlannedLaunch]:
     """The launches in their order, which is that of the composites that partition gave a region."""
     cycles: dict[str, int | None] = {}
-    alike: dict[tuple[object, Tiling], int | None] = {}
+    alike: dict[tuple[object, Tiling | None], int | None] = {}
     instructions: dict[str, list[UsedInstruction]] = {}
     infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
     runs = [run for run in split_main(packed) if isinstance(run, LaunchRun)]
-    for run, composite in zip(runs, _composites(chosen), strict=True):
+    composites = _composites(chosen)
+    for run in runs:
         region = region_of(packed[run.call.args[0]])
         assert region is not None
         key = dump_region(region)
-        form = region.shape, region.tiling
+        form = (region.shape, None) if isinstance(region, VectorRegion) else (region.shape, region.tiling)
         if key not in cycles:
             cycles[key] = launch_cycles(region, timer) if len(cycles) < _MOST_TIMED else alike.get(form)
             alike[form] = cycles[key]
             instructions[key] = used_instructions(region, capabilities)
         info = infos[str(run.var.name)]
-        yield planned_launch(info, composite, region, capabilities, instructions[key], cycles[key])
+        if isinstance(region, VectorRegion):
+            yield planned_program(info, region, instructions[key], cycles[key])
+        else:
+            yield planned_launch(info, next(composites), region, capabilities, instructions[key], cycles[key])
 
 
 def _composites(module: ir.IRModule) -> Iterator[CompositeRegion]:

@@ -49,6 +49,8 @@ from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
 from accel.lowering.partition.graph_partition import RegionChoice, choose_regions, marked
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
+from accel.lowering.vector.instruction_cover import home_memory
+from accel.lowering.vector.vector_partition import place_vector_programs
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
 from accel.report.job_memory import memory_plan
@@ -63,6 +65,7 @@ from accel.util.safe_names import tensor_fault
 from accel.verify.output_comparison import check_equal
 from accel.verify.output_quality import float_network, quality_of
 from accel.verify.tensor_quality import EVERY, TensorQualities, tensor_qualities, where_most_is_lost
+from accel.verify.vector_results import vector_results
 
 _log = logging.getLogger(__name__)
 _ON_THE_HOST = "every launch agrees: the host steps differ"
@@ -104,7 +107,9 @@ def import_model(done: Quantised) -> Imported:
     """
     job = done.job
     requantize, _ = requantisation(job.target)
-    imported = import_integer_model(done.model, requantize, balances=Capabilities.of(job.target).balances)
+    balances = Capabilities.of(job.target).balances
+    floats = home_memory(job.target.accelerator) is not None
+    imported = import_integer_model(done.model, requantize, balances=balances, keeps_floats=floats)
     _check_nodes(job.options.host_nodes, imported.operators)
     _check_tensors(job.options.intermediates, job.original)
     if job.reference is not None:
@@ -121,7 +126,8 @@ def partition_graph(done: Imported) -> Partitioned:
             graph = read_graph(module, Capabilities.of(job.target), job.options.host_nodes)
             job.kept.keep_graph(graph)
             choice = job.kept.choice = _choose(job, graph)
-    return Partitioned(job, done.imported, marked(module, choice), tuple(texts))
+        module = place_vector_programs(marked(module, choice), job.target, job.options.host_nodes)
+    return Partitioned(job, done.imported, module, tuple(texts))
 
 
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
@@ -233,10 +239,15 @@ def run_reference(done: Simulated) -> Referenced:
     seconds, program, origin = done.job.options.verify_seconds, done.emitted.program, done.emitted.origin
     if isinstance(origin, KeptProgram):
         expected = origin.program
-        return Referenced(done.job, done, [expected.expected[name] for name in expected.outputs], {}, expected)
-    assert done.job.reference is not None
+        outputs = [expected.expected[name] for name in expected.outputs]
+        return Referenced(done.job, done, outputs, {}, expected, floats=origin.facts.floats)
+    task = done.job.reference
+    assert task is not None
     try:
-        found = done.job.reference.found()
+        if _rounds_floats(done.job.target):
+            measured = vector_results(origin.packed.module, program, done.simulation)
+            task.start(origin.packed.imported, [program.image[name] for name in program.inputs], measured)
+        found = task.found()
     except OutOfTimeError:
         why = (
             f"the integer graph takes the host longer than verify_seconds, {seconds:g}; the outputs were not "
@@ -247,7 +258,7 @@ def run_reference(done: Simulated) -> Referenced:
         why = "the outputs were not compared with the integer graph, as verify_seconds is 0"
         return Referenced(done.job, done, None, {}, program, why)
     expected = replace(program, expected=dict(zip(program.outputs, found.outputs, strict=True)))
-    return Referenced(done.job, done, found.outputs, found.tensors, expected)
+    return Referenced(done.job, done, found.outputs, found.tensors, expected, floats=tuple(found.floats))
 
 
 def compare_outputs(done: Referenced) -> Verified:
@@ -280,6 +291,7 @@ def compare_outputs(done: Referenced) -> Verified:
         origin.facts if isinstance(origin, KeptProgram) else None,
         origin.packed.imported.activations if isinstance(origin, Modules) else (),
         done.tensors,
+        done.floats,
     )
 
 
@@ -326,7 +338,7 @@ def report_job(done: Assessed) -> Reported:
         ],
     )
     figures = done.tensors.figures
-    found = {"tensors": figures, "most_lost": where_most_is_lost(figures)}
+    found = {"floats": list(run.floats), "tensors": figures, "most_lost": where_most_is_lost(figures)}
     report = report.model_copy(update={"functions": run.functions, "limits": run.limits(), **found})
     if run.regions is not None:
         run.regions.keep()  # not before: their texts are printed beside all this

@@ -25,7 +25,7 @@ from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph,
 from accel.lowering.partition.graph_partition import RegionChoice
 from accel.program.program_model import Program
 from accel.program_files.program_container import load_program
-from accel.report.report_documents import HostOp, Provenance, TensorQuality
+from accel.report.report_documents import FloatResult, HostOp, Provenance, TensorQuality
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.util.whole_files import write_whole
 from accel.verify.input_tensors import Tensors
@@ -52,6 +52,7 @@ class ProgramFacts:
         quality: how near the outputs are to the original model's.
         tensors: how near the quantised tensors are to the float network's.
         tensors_missing: why that is not known.
+        floats: how results of vector programs lie within their bounds.
     """
 
     functions: tuple[str, ...]
@@ -61,6 +62,7 @@ class ProgramFacts:
     quality: Qualities
     tensors: list[TensorQuality]
     tensors_missing: str
+    floats: tuple[FloatResult, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """The model nodes that run on the host, and why."""
 
+import json
+from collections.abc import Iterable
+
 from tvm import ir
 
 from accel.accelerator.document import Accelerator
@@ -7,8 +10,15 @@ from accel.frontend.integer_recovery.recover_integers import ImportedModel
 from accel.frontend.legalize.qdq_form import OPERATORS
 from accel.frontend.legalize.recurrent_cells import RECURRENT
 from accel.frontend.relax_import.relax_importer import ImportedNode
-from accel.lowering.ir.function_attributes import HOST_REASON, LAUNCHES, load_launches
-from accel.report.host_reasons import HostGraphFacts, composed_reason, host_reason, recurrent_reason
+from accel.lowering.ir.function_attributes import HOST_REASON, LAUNCHES, VECTOR_REASONS, LaunchInfo, load_launches
+from accel.report.host_reasons import (
+    HostGraphFacts,
+    composed_reason,
+    host_reason,
+    is_movement,
+    recurrent_reason,
+    vector_reason,
+)
 from accel.report.report_documents import HostOp
 
 _LATE_ZERO_POINT = "the zero point of its data, known at run time alone, is taken off its int32 result"
@@ -35,7 +45,8 @@ def host_ops(
     }
     facts, title = HostGraphFacts.of(imported.model, floats=floats), accelerator.title
     parts: dict[str, dict[str, str]] = {}
-    for node in imported.host_nodes.values():
+    unsaid = _vector_reasons(module)
+    for variable, node in _on_host(imported, launches).items():
         for name in node.covers:
             op = imported.operators.get(name, node.op)
             if op in RECURRENT:
@@ -47,7 +58,7 @@ def host_ops(
             # a quantised operator is several steps; the one that is named after it says most
             elif name == node.name or len(node.covers) > 1 or name not in reasons:
                 told = op if op == "DynamicQuantizeLinear" else node.op
-                why = _reason(node.name, told, title, facts, shared=name in shared)
+                why = _reason(node.name, told, title, facts, shared=name in shared, unsaid=unsaid.get(variable))
                 merged = name not in shared and name != node.name and op not in (told, *_QUANTISED)
                 reasons[name] = f"{op} became part of {told}; {why}" if merged else why
     causes = _causes(imported)
@@ -64,6 +75,19 @@ def host_ops(
         HostOp(node=name, op=imported.operators.get(name, "QuantizeLinear"), reason=reason)
         for name, reason in reasons.items()
     ]
+
+
+def _on_host(imported: ImportedModel, launches: Iterable[LaunchInfo]) -> dict[str, ImportedNode]:
+    """The host's nodes by variable, but for those that vector programs compute."""
+    computed = {name for launch in launches if launch.values is not None for name in launch.values.computes}
+    return {variable: node for variable, node in imported.host_nodes.items() if variable not in computed}
+
+
+def _vector_reasons(module: ir.IRModule) -> dict[str, str]:
+    """Why vector programs do not compute a variable; nothing on a machine that has none."""
+    attrs = module["main"].attrs
+    found: dict[str, str] = json.loads(str(attrs[VECTOR_REASONS])) if VECTOR_REASONS in attrs else {}
+    return found
 
 
 def _causes(imported: ImportedModel) -> dict[str, list[str]]:
@@ -86,7 +110,9 @@ def _part(node: ImportedNode, name: str, op: str, facts: HostGraphFacts) -> str:
     return "" if name == node.name and op == step.op_type else str(step.op_type)
 
 
-def _reason(name: str, op: str, title: str, facts: HostGraphFacts, *, shared: bool) -> str:
+def _reason(name: str, op: str, title: str, facts: HostGraphFacts, *, shared: bool, unsaid: str | None) -> str:
     if shared:
         return f"{title} runs it; the host arranges its data or its result, or scales it"
+    if unsaid is not None and not is_movement(op):
+        return vector_reason(op, unsaid, title)
     return host_reason(name, op, title, facts)

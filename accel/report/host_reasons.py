@@ -133,6 +133,16 @@ _TOLD: Mapping[str, str] = {
 _ENDING = "; the host computes it"
 
 
+def is_movement(op: str) -> bool:
+    """Returns whether an operator only moves elements, or converts them at a border."""
+    return op in _MOVES or op in _TOLD
+
+
+def vector_reason(op: str, reason: str, title: str) -> str:
+    """Returns why no vector program of an accelerator that computes with floats has a node."""
+    return f"{op}: no vector program of {title} has it, as {reason}{_ENDING}"
+
+
 @dataclass(frozen=True)
 class HostGraphFacts:
     """What is known of the nodes that are left to the host.

@@ -45,11 +45,27 @@ class PlannedTiling(pydantic.BaseModel):
     result_contexts: int = Field(description="copies of the result's buffer")
 
 
+class PlannedProgram(pydantic.BaseModel):
+    """A vector program: statements over common axes, and how these are cut.
+
+    A tile has ``tile`` elements along each of the axes a0, a1, and so on; the last tile of one may have fewer.
+    """
+
+    extents: list[int] = Field(description="elements along each axis", examples=[[128, 768]])
+    tile: list[int] = Field(description="of these, elements in a tile", examples=[[16, 768]])
+    tiles: int = Field(description="tiles of the whole launch")
+    contexts: int = Field(description="copies of each buffer; 2 load the next tile meanwhile")
+    statements: list[str] = Field(
+        description="what each instruction of a tile does, in the language of documents",
+        examples=[["b0[a0, a1] = x1[a0, a1]", "b1[a0] max= b0[a0, a1]"]],
+    )
+
+
 class PlannedLaunch(pydantic.BaseModel):
-    """A run of the accelerator: a layer of the model."""
+    """A run of the accelerator: a layer of the model, or operators of a vector program."""
 
     name: str = Field(description="as the report calls it", examples=["conv1"])
-    op: str = Field(description="conv2d, dense or add", examples=["conv2d"])
+    op: str = Field(description="conv2d, dense, add and others, or vector", examples=["conv2d"])
     nodes: list[str] = Field(description="model nodes that it computes")
     operators: list[str] = Field(
         description="those of them that the accelerator does in this launch, as a document's `composites` name them",
@@ -57,7 +73,8 @@ class PlannedLaunch(pydantic.BaseModel):
     )
     macs: int = Field(description="multiply-accumulates of the model, padding not counted")
     instructions: list[UsedInstruction]
-    tiling: PlannedTiling
+    tiling: PlannedTiling | None = Field(description="how a layer is cut; null of a vector program")
+    program: PlannedProgram | None = Field(description="a vector program; null of a layer")
     estimated_cycles: int | None = Field(
         description="cycles of the launch by itself, compiled and timed; without what it waits for at the end of the "
         "one before; null where it cannot be timed, or has too many instructions for a plan"

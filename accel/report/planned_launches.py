@@ -1,19 +1,20 @@
 """A launch as a dry run describes it: its instructions, its tiling, its price."""
 
+import math
 from collections.abc import Sequence
 
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.epilogue_planning import composite_operators
 from accel.lowering.ir.function_attributes import LaunchInfo
-from accel.lowering.kinds.registry import kind_of
-from accel.region.kinds import Region
-from accel.report.plan_documents import PlannedLaunch, PlannedTiling, UsedInstruction
+from accel.lowering.kinds.registry import launch_kind
+from accel.region.kinds import AnyRegion, Region, VectorRegion
+from accel.report.plan_documents import PlannedLaunch, PlannedProgram, PlannedTiling, UsedInstruction
 
 _ON_HOST = ("requantize", "clip")  # where the host finishes a composite
 
 
-def used_instructions(region: Region, capabilities: Capabilities) -> list[UsedInstruction]:
+def used_instructions(region: AnyRegion, capabilities: Capabilities) -> list[UsedInstruction]:
     """Returns what a launch uses, each once, in the order in which a tile does."""
     found = [
         UsedInstruction(
@@ -22,9 +23,35 @@ def used_instructions(region: Region, capabilities: Capabilities) -> list[UsedIn
             operation=used.operation.name,
             pragma=used.instruction.pragma,
         )
-        for used in kind_of(region).instructions(region, capabilities)
+        for used in launch_kind(region).instructions(region, capabilities)
     ]
     return list(dict.fromkeys(found))
+
+
+def planned_program(
+    info: LaunchInfo, region: VectorRegion, instructions: Sequence[UsedInstruction], cycles: int | None
+) -> PlannedLaunch:
+    """Returns the document of one launch of a vector program; the arguments are as for :func:`planned_launch`."""
+    program = region.shape
+    counts = (-(-extent // tile) for extent, tile in zip(program.extents, program.tile, strict=True))
+    return PlannedLaunch(
+        name=info.name,
+        op=info.op,
+        nodes=list(info.nodes),
+        operators=[],
+        macs=0,
+        instructions=list(instructions),
+        tiling=None,
+        program=PlannedProgram(
+            extents=list(program.extents),
+            tile=list(program.tile),
+            tiles=math.prod(counts),
+            contexts=program.contexts,
+            statements=list(program.statements),
+        ),
+        estimated_cycles=cycles,
+        host=[],
+    )
 
 
 def planned_launch(
@@ -54,6 +81,7 @@ def planned_launch(
         macs=info.macs,
         instructions=list(instructions),
         tiling=_tiling(region, capabilities),
+        program=None,
         estimated_cycles=cycles,
         host=_host(region),
     )
@@ -79,7 +107,7 @@ def _tiling(region: Region, capabilities: Capabilities) -> PlannedTiling:
 
 
 def _host(region: Region) -> list[str]:
-    found = kind_of(region).host_layout(region)
+    found = launch_kind(region).host_layout(region)
     if region.host_reason:
         does = "requantises its int32 result" if region.epilogue.wide else "clips its int8 result"
         found.append(f"the host {does}: {region.host_reason}")

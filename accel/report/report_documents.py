@@ -263,6 +263,29 @@ class TensorQuality(pydantic.BaseModel):
     )
 
 
+class FloatResult(pydantic.BaseModel):
+    """What a vector program left in DRAM, against the rounding bounds of exact arithmetic; all of it lies within.
+
+    The bounds follow from the types and the order of sums that the document states, step by step, and are computed
+    apart from the tiles.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    launch: str = Field(description="the launch, as the layers call it")
+    tensor: str = Field(description="the variable of the integer graph that it is")
+    elements: int = Field(description="of the tensor")
+    undecided: int = Field(description="of integers, those that the bounds leave more than one value")
+    bound_used: float | None = Field(
+        description="of floats, how far the farthest is from the middle of its bounds, as a share of half their width; "
+        "null of integers"
+    )
+    independent: bool = Field(
+        description="whether ONNX's own evaluator, in double precision, was found within the bounds too; else it lacks "
+        "the operators"
+    )
+
+
 class StageTime(pydantic.BaseModel):
     """How long a stage of the job took."""
 
@@ -291,8 +314,9 @@ class Report(pydantic.BaseModel):
     accelerator: str
     provenance: Provenance = Field(description="where the numbers come from: versions, files, options")
     verified: bool | None = Field(
-        description="outputs equal the integer reference bit by bit, and no race or stale read could change them; null "
-        "if the accelerator did no multiply-accumulate, or, as a warning says, they were not compared"
+        description="outputs equal the integer reference bit by bit, what vector programs round lies within its bounds "
+        "(`floats`), and no race or stale read could change them; null if the accelerator ran nothing, or, as a "
+        "warning says, they were not compared"
     )
     cycles: int = Field(
         description="cycles over all launches, with the processor and the memory that the document has; host steps "
@@ -319,6 +343,9 @@ class Report(pydantic.BaseModel):
     host_ops: list[HostOp]
     quantisation: list[Quality] = Field(
         description="of each output; none where onnxruntime cannot run the model as uploaded, as a warning says"
+    )
+    floats: list[FloatResult] = Field(
+        default_factory=list, description="the results of vector programs, against their rounding bounds"
     )
     tensors: list[TensorQuality] = Field(
         default_factory=list,

@@ -1,6 +1,6 @@
 """Verdicts of reports in words, for whoever reads a report as JSON: the command line, and the pages of the service."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 EQUAL_DB = 200.0
@@ -12,8 +12,20 @@ def report_verdict(report: Mapping[str, Any]) -> str:
     if report["verified"] is None:
         return "NOT verified" if report["layers"] else "nothing to verify: the accelerator did no work"
     if report["verified"]:
-        return "verified: the outputs equal the reference, bit by bit"
+        return _verified(report.get("floats") or ())
     return "the outputs DIFFER from the reference"
+
+
+def _verified(floats: Sequence[Mapping[str, Any]]) -> str:
+    """That the outputs are right, and of floats how near to their bounds they come."""
+    if not floats:
+        return "verified: the outputs equal the reference, bit by bit"
+    used = max((each["bound_used"] for each in floats if each["bound_used"] is not None), default=None)
+    farthest = "" if used is None else f", of which they use {used:.1%} at most"
+    return (
+        f"verified: {len(floats)} results of vector programs lie within their rounding bounds{farthest}; all else "
+        "equals the reference, bit by bit"
+    )
 
 
 def simulation_verdict(report: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from accel.frontend.onnx_model.external_data import embedded
 from accel.host.host_executor import open_session
 from accel.util.arrays import Array
 from accel.util.deadline import Deadline
+from accel.verify.wide_operators import run_wide
 
 
 class ModelNodes:
@@ -43,11 +44,34 @@ class ModelNodes:
             CompileError: another tensor would have to be made on the way.
             OutOfTimeError: the deadline has passed.
         """
+        model, inputs = self._part(wanted, known, between)
+        session = open_session(model.SerializeToString())
+        fed = {name: np.asarray(known[name], order="C") for name in inputs}
+        return _run_until(session, wanted, fed, deadline)
+
+    def run_wide(self, wanted: str, known: Mapping[str, Array], between: Collection[str]) -> Array:
+        """Returns a tensor as ONNX's own evaluator computes it, in numpy, of floats in double precision.
+
+        The arguments are as for :meth:`run`.
+
+        Raises:
+            CompileError: another tensor would have to be made on the way, or the evaluator has no such operator.
+        """
+        model, inputs = self._part([wanted], known, between)
+        try:
+            return run_wide(model, wanted, {name: known[name] for name in inputs})
+        except Exception as error:  # its errors have no base class of their own
+            raise CompileError(f"ONNX's evaluator does not compute {wanted}: {error}", field=wanted) from error
+
+    def _part(
+        self, wanted: Sequence[str], known: Mapping[str, Array], between: Collection[str]
+    ) -> tuple[onnx.ModelProto, dict[str, None]]:
+        """The model's nodes that make ``wanted`` of what is known, as a model, and the names of its inputs."""
         nodes, inputs, constants = self._between(wanted, known)
         for at in nodes:
-            made = [name for name in self._model.graph.node[at].output if name]
-            if not any(name in between for name in made) and made[0] not in self._folded:
-                raise CompileError(f"the reference lacks the tensor {made[0]}", field=made[0])
+            names = [name for name in self._model.graph.node[at].output if name]
+            if not any(name in between for name in names) and names[0] not in self._folded:
+                raise CompileError(f"the reference lacks the tensor {names[0]}", field=names[0])
         graph = helper.make_graph(
             [self._model.graph.node[at] for at in sorted(nodes)],
             "reference",
@@ -58,10 +82,8 @@ class ModelNodes:
             [onnx.ValueInfoProto(name=name) for name in wanted],
             [embedded(self._constants[name]) for name in constants],
         )
-        model = helper.make_model(graph, opset_imports=self._model.opset_import, ir_version=self._model.ir_version)
-        session = open_session(model.SerializeToString())
-        fed = {name: np.asarray(known[name], order="C") for name in inputs}
-        return _run_until(session, wanted, fed, deadline)
+        made = helper.make_model(graph, opset_imports=self._model.opset_import, ir_version=self._model.ir_version)
+        return made, inputs
 
     def _between(
         self, wanted: Iterable[str], known: Mapping[str, Array]

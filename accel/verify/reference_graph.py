@@ -2,11 +2,15 @@
 
 Nothing here goes through what the compiler makes of an operator: composites have rules of their own in numpy, and
 float operators are run as nodes of the QDQ model, in place of which the graph has them.
+
+Floats that an accelerator computed need not be equal to these: they must lie within their rounding bounds, as must what
+ONNX's evaluator has in double precision. What follows is computed of the accelerator's.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from tvm import ir, relax
@@ -19,49 +23,113 @@ from accel.host.host_operators import work_of
 from accel.host.json_fields import Tensor
 from accel.host.onnx_calls import OnnxCall, read_onnx_call
 from accel.lowering.ir.host_runs import HostRun, LaunchRun, free_vars, main_results, split_main
+from accel.report.report_documents import FloatResult
 from accel.util.arrays import Array
 from accel.util.deadline import Deadline, OutOfTimeError
 from accel.verify.onnx_reference import ModelNodes
 from accel.verify.reference_operators import is_known, is_known_call, run, run_call
+from accel.verify.vector_results import VectorResult
 
 Values = dict[relax.Expr, Array]
 
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """The outputs, and ``tensors``, those of the model in QDQ form that were computed, by name."""
+    """The outputs, and ``tensors``, those of the model in QDQ form that were computed, by name.
+
+    ``floats`` says how results of vector programs lie within their bounds.
+    """
 
     outputs: list[Array]
     tensors: dict[str, Array]
+    floats: list[FloatResult]
 
 
-def run_reference(imported: ImportedModel, inputs: Sequence[Array], deadline: Deadline) -> ReferenceRun:
-    """Returns what ``main`` of an integer graph computes; ``inputs`` in its order.
+def run_reference(
+    imported: ImportedModel,
+    inputs: Sequence[Array],
+    deadline: Deadline,
+    measured: Mapping[str, VectorResult] = MappingProxyType({}),
+) -> ReferenceRun:
+    """Returns what ``main`` of an integer graph computes.
+
+    Args:
+        imported: the graph, and the model that it is of.
+        inputs: in its order.
+        deadline: when to give up.
+        measured: results of vector programs, by variable.
 
     Raises:
+        VerificationError: a result of a vector program is out of its bounds.
         OutOfTimeError: the deadline has passed, or would pass during the next operator.
         CompileError: an operator has neither a rule nor a node of the model; none that the importer makes is such.
     """
     module = imported.module
-    runs = split_main(module, lambda module, value: not is_of_model(module, value))
+    runs = _cut(split_main(module, lambda module, value: not is_of_model(module, value)), measured)
     results = main_results(module["main"])
+    operands = {name for each in measured.values() for name in each.operands if isinstance(name, str)}
+    floats: list[FloatResult] = []
     read = [_read(step) for step in runs]
     nodes = ModelNodes(imported.model)
     values: Values = dict(zip(module["main"].params, inputs, strict=True))
     for index, step in enumerate(runs):
         if isinstance(step, LaunchRun):
             _evaluate(module, step, values, deadline)
+            if str(step.var.name) in measured:
+                result = measured[str(step.var.name)]
+                floats.append(_measure(result, step.var, values, values[step.var]))
             continue
         elsewhere = {var for other, names in enumerate(read) if other != index for var in names} | {*results}
         outputs = [
             binding.var
             for binding in step.bindings
-            if binding.var in elsewhere and isinstance(binding.var.ty, relax.TensorType)
+            if (binding.var in elsewhere or str(binding.var.name) in operands)
+            and isinstance(binding.var.ty, relax.TensorType)
+            and str(binding.var.name) not in measured
         ]
         if outputs:
             _run_nodes(imported, nodes, step, outputs, values, deadline)
+        last = step.bindings[-1].var
+        if str(last.name) in measured:
+            wide = _wide(imported, nodes, step, last, values)
+            floats.append(_measure(measured[str(last.name)], last, values, wide))
     tensors = {name: array for var, array in values.items() for name in imported.tensors.get(str(var.name), ())}
-    return ReferenceRun([_value(result, values) for result in results], tensors)
+    return ReferenceRun([_value(result, values) for result in results], tensors, floats)
+
+
+def _cut(runs: Sequence[HostRun | LaunchRun], measured: Collection[str]) -> list[HostRun | LaunchRun]:
+    """The runs, of which those with a result of a vector program end there, and go on as another."""
+    found: list[HostRun | LaunchRun] = []
+    for whole in runs:
+        if isinstance(whole, LaunchRun):
+            found.append(whole)
+            continue
+        part = HostRun()
+        for binding in whole.bindings:
+            part.bindings.append(binding)
+            if str(binding.var.name) in measured:
+                found.append(part)
+                part = HostRun()
+        if part.bindings:
+            found.append(part)
+    return found
+
+
+def _measure(result: VectorResult, var: relax.Var, values: Values, independent: Array | None) -> FloatResult:
+    """The check of a result, which stands for the variable from here on."""
+    known = {str(name.name): array for name, array in values.items() if isinstance(name, relax.Var)}
+    check = result.check(result.interval(known.__getitem__), independent)
+    values[var] = result.found
+    return check
+
+
+def _wide(imported: ImportedModel, nodes: ModelNodes, step: HostRun, var: relax.Var, values: Values) -> Array | None:
+    """A tensor as ONNX's own evaluator has it, in double precision; None of an operator that it lacks."""
+    try:
+        (wanted,), known, between = _asked(imported, step, [var], values)
+        return nodes.run_wide(wanted, known, between)
+    except CompileError:
+        return None
 
 
 def _read(step: HostRun | LaunchRun) -> set[relax.Var]:
@@ -96,6 +164,14 @@ def _run_nodes(
     work = sum(_work(binding, imported) for binding in step.bindings)
     if work / WORK_PER_SECOND > deadline.remaining():  # an operator cannot be stopped
         raise OutOfTimeError
+    wanted, known, between = _asked(imported, step, outputs, values)
+    values.update(zip(outputs, nodes.run(wanted, known, between, deadline), strict=True))
+
+
+def _asked(
+    imported: ImportedModel, step: HostRun, outputs: Sequence[relax.Var], values: Values
+) -> tuple[list[str], dict[str, Array], set[str]]:
+    """What nodes are asked for: the names of tensors, what is known of the model, and what may be made on the way."""
     known = {name: array for var, array in values.items() for name in imported.tensors.get(str(var.name), ())}
     wanted = []
     for var in outputs:
@@ -104,8 +180,7 @@ def _run_nodes(
             raise CompileError(f"{var.name} is no tensor of the model", field=str(var.name))
         wanted.append(names[0])
     made = {name for bound in step.bindings for name in imported.tensors.get(str(bound.var.name), ())}
-    between = made | {inner for name in made for inner in imported.inner.get(name, ())}
-    values.update(zip(outputs, nodes.run(wanted, known, between, deadline), strict=True))
+    return wanted, known, made | {inner for name in made for inner in imported.inner.get(name, ())}
 
 
 def _work(binding: relax.Binding, imported: ImportedModel) -> int:

@@ -1,0 +1,285 @@
+"""Bounds of what a vector program can compute: intervals in float64 around exact arithmetic, step by step.
+
+Each operation on float32 is within half a unit in the last place of its exact value, each function within one, and a
+sum of n numbers, one after the other, within ``(n - 1) u / (1 - (n - 1) u)`` of the sum of their magnitudes (N. Higham,
+Accuracy and Stability of Numerical Algorithms, 2nd ed., 4.2), with ``u = 2 ** -24``. What the steps make of the ends of
+intervals is rounded outwards by more than float64's own error.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel.expression.element_types import single
+from accel.expression.syntax_tree import Access, Binary, Call, Cast, Expression, Literal, Negate, Select, Statement
+from accel.region.vector_program import UNIT, VectorProgram
+from accel.util.arrays import Array, Float64
+
+_ROUNDING = 2.0**-24 * (1 + 2.0**-20)  # of an operation, with what float64 rounds
+_FUNCTION = 2.0**-23
+_LEAST = 2.0**-149  # the smallest float32
+_MOST = float(np.finfo(np.float32).max)  # beyond it an infinity may stand for a number
+_HELD = 1 << 24  # integers no farther from 0 are float32
+_INTEGERS = {"i8": (-128, 127), "u8": (0, 255), "i16": (-(1 << 15), (1 << 15) - 1), "i32": (-(1 << 31), (1 << 31) - 1)}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The least and the greatest value of each element; ``whole``: all values are integers."""
+
+    low: Float64
+    high: Float64
+    whole: bool = False
+
+    def holds(self, values: Array) -> Array:
+        """Returns of each value whether it is in there; NaN where both ends are."""
+        wide = values.astype(np.float64)
+        inside = (wide >= self.low) & (wide <= self.high)
+        return np.asarray(inside | (np.isnan(wide) & np.isnan(self.low)))
+
+    def used(self, values: Array) -> float:
+        """Returns how far the farthest value is from the middle, as a share of half the width; 0 of points."""
+        with np.errstate(all="ignore"):
+            middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        wide = np.isfinite(half) & (half > 0)
+        if not wide.any():
+            return 0.0
+        return float(np.max(np.abs(values.astype(np.float64) - middle)[wide] / half[wide]))
+
+
+def result_interval(program: VectorProgram, result: int, operand: Callable[[int], Array]) -> Interval:
+    """Returns what a result of a program can be, of its shape.
+
+    Args:
+        program: the program.
+        result: the number of the result.
+        operand: gives the operands by their numbers, of which only those that the result comes from are asked for.
+    """
+    dram = program.in_dram
+    operands = len(dram) - program.results
+    numbers = {tensor.name: number for number, tensor in enumerate(dram[:operands])}
+    values: dict[str, Interval] = {}
+    for statement in _slice(program, dram[operands + result].name):
+        for name in statement.operands:
+            if name in numbers and name not in values:
+                values[name] = _of_operand(program, name, operand(numbers[name]))
+        found = _evaluate(program, statement, values)
+        values[statement.target.name] = found
+    target = dram[operands + result]
+    final, shape = values[target.name], program.dram_shape(target)
+    return Interval(final.low.reshape(shape), final.high.reshape(shape), final.whole)
+
+
+def _slice(program: VectorProgram, result: str) -> list[Statement]:
+    """The statements that a result comes from; a buffer that is written again holds something else from then on."""
+    wanted, kept = {result}, list[Statement]()
+    for statement in reversed(program.parsed):
+        name = statement.target.name
+        if name not in wanted:
+            continue
+        if statement.combiner is None and not statement.reads_target:
+            wanted.discard(name)
+        wanted.update(statement.operands)
+        if statement.reads_target:
+            wanted.add(name)
+        kept.append(statement)
+    return kept[::-1]
+
+
+def _of_operand(program: VectorProgram, name: str, array: Array) -> Interval:
+    kept = [extent for axis, extent in zip(program.tensor(name).axes, array.shape, strict=True) if axis != UNIT]
+    exact = array.astype(np.float64).reshape(kept)
+    return Interval(exact, exact, np.issubdtype(array.dtype, np.integer))
+
+
+def _evaluate(program: VectorProgram, statement: Statement, values: dict[str, Interval]) -> Interval:
+    """What a statement leaves in its target, whose axes are in the order of the access."""
+    axes = statement.axes
+
+    def aligned(access: Access) -> Interval:
+        """An operand with an axis for each of the statement's; the target's come first, so each broadcasts."""
+        found = values[access.name]
+        order = sorted(range(len(access.axes)), key=lambda place: axes.index(access.axes[place]))
+        shape = [1] * len(axes)
+        for place in order:
+            shape[axes.index(access.axes[place])] = found.low.shape[place]
+        low, high = (end.transpose(order).reshape(shape) for end in (found.low, found.high))
+        return Interval(low, high, found.whole)
+
+    extents = [program.extents[int(name[1:])] for name in axes]
+    with np.errstate(all="ignore"):
+        value = _value(statement.value, aligned)
+        low, high = (np.broadcast_to(end, extents) for end in (value.low, value.high))
+        if statement.combiner is None:
+            return Interval(np.array(low), np.array(high), value.whole)
+        given = Interval(low, high, value.whole)
+        return _combined(statement, values[statement.target.name], given, len(statement.target.axes))
+
+
+def _combined(statement: Statement, before: Interval, given: Interval, kept: int) -> Interval:
+    """What was there with all values along the axes that the target lacks, one after the other."""
+    low, high, whole = given.low, given.high, before.whole and given.whole
+    over = tuple(range(kept, low.ndim))
+    if statement.combiner != "+":
+        pick = np.maximum if statement.combiner == "max" else np.minimum
+        return Interval(
+            pick(before.low, pick.reduce(low, axis=over)) if over else pick(before.low, low),
+            pick(before.high, pick.reduce(high, axis=over)) if over else pick(before.high, high),
+            whole,
+        )
+    count = math.prod(low.shape[kept:])
+    magnitude = np.sum(np.maximum(np.abs(low), np.abs(high)), axis=over)
+    magnitude = magnitude + np.maximum(np.abs(before.low), np.abs(before.high))
+    gamma = count * _ROUNDING / (1 - count * _ROUNDING)
+    exact = whole and bool((magnitude <= _HELD).all())
+    slack = np.zeros(()) if exact else gamma * magnitude + count * _LEAST
+    return Interval(before.low + np.sum(low, axis=over) - slack, before.high + np.sum(high, axis=over) + slack, exact)
+
+
+Leaf = Callable[[Access], Interval]
+
+
+def _value(value: Expression, leaf: Leaf) -> Interval:
+    """What an expression can be, its operations rounded to float32."""
+    match value:
+        case Access():
+            found = leaf(value)
+        case Literal(number):
+            exact = np.asarray(single(number), np.float64)
+            found = Interval(exact, exact, float(exact).is_integer())
+        case Negate(inner):
+            below = _value(inner, leaf)
+            found = Interval(-below.high, -below.low, below.whole)
+        case Cast(to, inner):
+            found = _cast(to, _value(inner, leaf))
+        case Binary(sign, left, right):
+            found = _binary(sign, _value(left, leaf), _value(right, leaf), same=left == right)
+        case Call(function, arguments):
+            found = _call(function, [_value(argument, leaf) for argument in arguments])
+        case Select():
+            found = _selected(value, leaf)
+        case _:
+            raise AssertionError(value)
+    return found
+
+
+def _rounded(low: Float64, high: Float64, relative: float = _ROUNDING) -> Interval:
+    wide_low, wide_high = low - np.abs(low) * relative - _LEAST, high + np.abs(high) * relative + _LEAST
+    return Interval(np.where(wide_low < -_MOST, -np.inf, wide_low), np.where(wide_high > _MOST, np.inf, wide_high))
+
+
+def _rounded_unless_whole(low: Float64, high: Float64, *, whole: bool) -> Interval:
+    """Rounded, but for integers that float32 holds."""
+    found = _rounded(low, high)
+    if not whole:
+        return found
+    held = np.maximum(np.abs(low), np.abs(high)) <= _HELD
+    return Interval(np.where(held, low, found.low), np.where(held, high, found.high), bool(held.all()))
+
+
+def _cast(to: str, value: Interval) -> Interval:
+    """To float32 rounded, to integers truncated."""
+    if to == "f32":
+        return _rounded_unless_whole(value.low, value.high, whole=value.whole)
+    least, most = _INTEGERS[to]
+    return Interval(np.clip(np.trunc(value.low), least, most), np.clip(np.trunc(value.high), least, most), whole=True)
+
+
+def _binary(sign: str, left: Interval, right: Interval, *, same: bool) -> Interval:
+    whole = left.whole and right.whole
+    if sign == "+":
+        return _rounded_unless_whole(left.low + right.low, left.high + right.high, whole=whole)
+    if sign == "-":
+        return _rounded_unless_whole(left.low - right.high, left.high - right.low, whole=whole)
+    if same and sign == "*":
+        ends = (left.low * left.low, left.high * left.high)
+        least = np.where((left.low <= 0) & (left.high >= 0), 0.0, np.minimum(*ends))
+        return _rounded(least, np.maximum(*ends))
+    if sign == "/":
+        zero = (right.low <= 0) & (right.high >= 0)
+        found = _corners(left, right, np.divide)
+        low, high = np.where(zero, -np.inf, found.low), np.where(zero, np.inf, found.high)
+        return _rounded(low, high)
+    found = _corners(left, right, np.multiply)
+    return _rounded_unless_whole(found.low, found.high, whole=whole)
+
+
+def _corners(left: Interval, right: Interval, operation: Callable[[Float64, Float64], Float64]) -> Interval:
+    ends = [operation(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
+    return Interval(np.minimum.reduce(np.broadcast_arrays(*ends)), np.maximum.reduce(np.broadcast_arrays(*ends)))
+
+
+def _call(function: str, values: Sequence[Interval]) -> Interval:
+    first = values[0]
+    if function in ("max", "min", "clip"):
+        return _picked(function, values)
+    if function in _STEPS:
+        step = _STEPS[function]
+        return Interval(step(first.low), step(first.high), whole=True)
+    if function == "abs":
+        inside = (first.low <= 0) & (first.high >= 0)
+        ends = np.abs(first.low), np.abs(first.high)
+        return Interval(np.where(inside, 0.0, np.minimum(*ends)), np.maximum(*ends))
+    if function in ("rsqrt", "recip"):
+        falling = _FALLING[function]
+        unbounded = first.low <= 0
+        low, high = falling(first.high), np.where(unbounded, np.inf, falling(np.where(unbounded, 1.0, first.low)))
+        low = np.where(unbounded & (function == "recip"), -np.inf, low)
+        return _rounded(low, high, _FUNCTION)
+    rising = _RISING[function]
+    return _rounded(rising(first.low), rising(first.high), _FUNCTION)
+
+
+def _picked(function: str, values: Sequence[Interval]) -> Interval:
+    if function == "clip":
+        above = _picked("max", values[:2])
+        return _picked("min", (above, values[2]))
+    pick = np.maximum if function == "max" else np.minimum
+    low, high = pick(values[0].low, values[1].low), pick(values[0].high, values[1].high)
+    return Interval(low, high, values[0].whole and values[1].whole)
+
+
+def _selected(value: Select, leaf: Leaf) -> Interval:
+    """Both, where the comparison may go either way."""
+    then, otherwise = _value(value.then, leaf), _value(value.otherwise, leaf)
+    left, right = _value(value.left, leaf), _value(value.right, leaf)
+    always, never = _decided(value.comparison, left, right)
+    low = np.where(always, then.low, np.where(never, otherwise.low, np.minimum(then.low, otherwise.low)))
+    high = np.where(always, then.high, np.where(never, otherwise.high, np.maximum(then.high, otherwise.high)))
+    return Interval(low, high)
+
+
+def _decided(comparison: str, left: Interval, right: Interval) -> tuple[Array, Array]:
+    """Where a comparison holds whatever the values are, and where it does not."""
+    less, not_less = left.high < right.low, left.low >= right.high
+    most, not_most = left.high <= right.low, left.low > right.high
+    equal = (left.low == left.high) & (right.low == right.high) & (left.low == right.low)
+    apart = not_most | less
+    found = {
+        "<": (less, not_less),
+        "<=": (most, not_most),
+        ">": (not_most, most),
+        ">=": (not_less, less),
+        "==": (equal, apart),
+        "!=": (apart, equal),
+    }
+    return found[comparison]
+
+
+def _erf(values: Float64) -> Float64:
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(values), dtype=np.float64)
+
+
+_STEPS = {"rint": np.rint, "floor": np.floor, "ceil": np.ceil}
+_FALLING: dict[str, Callable[[Float64], Float64]] = {"rsqrt": lambda x: 1 / np.sqrt(x), "recip": lambda x: 1 / x}
+_RISING: dict[str, Callable[[Float64], Float64]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "erf": _erf,
+}

@@ -1,0 +1,100 @@
+"""Results of vector programs as they ran: whether each element is one that float32 allows."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir
+
+from accel.errors import VerificationError
+from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
+from accel.lowering.ir.host_runs import LaunchRun, split_main
+from accel.program.program_model import Program
+from accel.region.kinds import VectorRegion
+from accel.region.vector_program import VectorProgram
+from accel.report.report_documents import FloatResult
+from accel.simulate.engine import Simulation
+from accel.simulate.machine_state import segment_view
+from accel.util.arrays import Array
+from accel.verify.float_intervals import Interval, result_interval
+
+_CLOSE = 1e-9  # of an end, relatively: what double precision may lose on the way
+
+
+@dataclass(frozen=True)
+class VectorResult:
+    """A result of a launch as it ran, and what it must come from.
+
+    ``operands`` are variables of the graph by their names, or constants.
+    """
+
+    launch: str
+    tensor: str
+    program: VectorProgram
+    number: int
+    operands: tuple[str | Array, ...]
+    found: Array
+
+    def interval(self, known: Callable[[str], Array]) -> Interval:
+        """Returns what it may be, given the variables by name."""
+
+        def operand(number: int) -> Array:
+            given = self.operands[number]
+            return known(given) if isinstance(given, str) else given
+
+        return result_interval(self.program, self.number, operand)
+
+    def check(self, interval: Interval, independent: Array | None) -> FloatResult:
+        """Returns how the result lies within its bounds.
+
+        Args:
+            interval: the bounds.
+            independent: the same tensor as ONNX defines it, in double precision; None where that is not known.
+
+        Raises:
+            VerificationError: an element is outside, or ``independent`` is.
+        """
+        self._refuse(~interval.holds(self.found), self.found, interval, "the accelerator computed")
+        if independent is not None:
+            wide = independent.astype(np.float64)
+            slack = _CLOSE * np.maximum(np.abs(interval.low), np.abs(interval.high))
+            slack = np.where(np.isfinite(slack), slack, 0.0)
+            self._refuse(~Interval(interval.low - slack, interval.high + slack).holds(wide), wide, interval, "ONNX has")
+        whole = np.issubdtype(self.found.dtype, np.integer)
+        return FloatResult(
+            launch=self.launch,
+            tensor=self.tensor,
+            elements=self.found.size,
+            undecided=int(np.count_nonzero(interval.high > interval.low)) if whole else 0,
+            bound_used=None if whole else interval.used(self.found),
+            independent=independent is not None,
+        )
+
+    def _refuse(self, wrong: Array, values: Array, interval: Interval, who: str) -> None:
+        if not wrong.any():
+            return
+        at = tuple(int(place) for place in np.argwhere(wrong)[0])
+        raise VerificationError(
+            f"launch {self.launch}: {np.count_nonzero(wrong)} of {wrong.size} elements of {self.tensor} are outside "
+            f"their bounds; the first is {list(at)}: {who} {values[at]}, expected {interval.low[at]} to "
+            f"{interval.high[at]}",
+            field=self.tensor,
+        )
+
+
+def vector_results(packed: ir.IRModule, program: Program, simulation: Simulation) -> Mapping[str, VectorResult]:
+    """Returns the results of vector programs as they ran, by the variables of the graph that they are."""
+    infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
+    found: dict[str, VectorResult] = {}
+    runs = [run for run in split_main(packed) if isinstance(run, LaunchRun)]
+    for run, ran in zip(runs, simulation.launches, strict=True):
+        region, values = region_of(packed[run.call.args[0]]), infos[str(run.var.name)].values
+        if not isinstance(region, VectorRegion) or values is None:
+            continue
+        operands = tuple(
+            name or program.image[segment] for name, segment in zip(values.operands, ran.launch.inputs, strict=False)
+        )
+        for number, (name, segment) in enumerate(zip(values.results, ran.launch.outputs, strict=True)):
+            array = segment_view(simulation.dram, program.segments[segment]).copy()
+            found[name] = VectorResult(ran.launch.name, name, region.shape, number, operands, array)
+    return found
