@@ -38,7 +38,7 @@ def plan_local(work: ModelJobInputs, settings: Settings, *, as_json: bool) -> in
     return 0
 
 
-_SHOWN_ROLES = ("contract", "epilogue", "store")  # every launch loads
+_SHOWN_ROLES = ("contract", "epilogue", "compute", "store")  # every launch loads
 
 
 def print_plan(plan: Plan, console: Console) -> None:
@@ -66,23 +66,33 @@ def _node_table(plan: Plan) -> Table:
 def _launch_table(plan: Plan) -> Table:
     table = Table("launch", "operators", "instructions", "tile", "contexts", "order", "tiles", "cycles")
     for launch in plan.launches:
-        tiling = launch.tiling
+        contexts, order, tiles = _cut(launch)
         uses = [use for use in launch.instructions if use.role in _SHOWN_ROLES]
         cycles = "" if launch.estimated_cycles is None else f"{launch.estimated_cycles:,}"
         table.add_row(
             Text(launch.name),
-            " + ".join(launch.operators),
+            " + ".join(launch.operators) or launch.op,
             Text(", ".join(dict.fromkeys(f"{use.instruction}.{use.operation}" for use in uses))),
             _tile(launch),
-            f"{tiling.operand_contexts}/{tiling.result_contexts}",
-            tiling.order,
-            f"{tiling.tiles:,}",
+            contexts,
+            order,
+            f"{tiles:,}",
             cycles,
         )
     return table
 
 
+def _cut(launch: PlannedLaunch) -> tuple[str, str, int]:
+    """The contexts of a launch, what stays, and the number of its tiles."""
+    tiling, program = launch.tiling, launch.program
+    if tiling is not None:
+        return f"{tiling.operand_contexts}/{tiling.result_contexts}", tiling.order, tiling.tiles
+    return ("", "", 0) if program is None else (str(program.contexts), "", program.tiles)
+
+
 def _tile(launch: PlannedLaunch) -> str:
     tiling = launch.tiling
+    if tiling is None:
+        return "" if launch.program is None else " x ".join(map(str, launch.program.tile))
     channels = tiling.out_blocks * tiling.out_channels
     return f"{tiling.out_rows} x {tiling.out_columns} x {channels}, sums {tiling.in_blocks * tiling.in_channels}"
