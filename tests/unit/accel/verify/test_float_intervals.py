@@ -1,0 +1,116 @@
+"""Bounds of vector programs against float32 arithmetic of numpy, in its order and in others."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accel.errors import VerificationError
+from accel.region.vector_program import UNIT, VectorProgram, VectorTensor
+from accel.util.arrays import Array
+from accel.verify.float_intervals import Interval, result_interval
+from accel.verify.vector_results import VectorResult
+
+ROWS, COLUMNS = 5, 37
+
+
+def program(*statements: str, result: str = "float32", axes: tuple[int, ...] = (0, 1)) -> VectorProgram:
+    """Statements over ``x`` [rows, columns], with buffers b (whole) and r (a number a row), that leave ``y``."""
+    return VectorProgram(
+        extents=(ROWS, COLUMNS),
+        tile=(ROWS, COLUMNS),
+        tensors=(
+            VectorTensor("x", "float32", (UNIT, 0, 1)),
+            VectorTensor("y", result, axes),
+            VectorTensor("b", "float32", (0, 1), "v"),
+            VectorTensor("r", "float32", (0,), "v"),
+        ),
+        results=1,
+        statements=("b[a0, a1] = x[a0, a1]", *statements),
+        contexts=1,
+    )
+
+
+SOFTMAX = program(
+    *("r[a0] = -3.4e38", "r[a0] max= b[a0, a1]", "b[a0, a1] = b[a0, a1] - r[a0]", "b[a0, a1] = exp(b[a0, a1])"),
+    *("r[a0] = 0.0", "r[a0] += b[a0, a1]", "b[a0, a1] = b[a0, a1] / r[a0]", "y[a0, a1] = b[a0, a1]"),
+)
+SUM = program("r[a0] = 0.0", "r[a0] += b[a0, a1]", "y[a0] = r[a0]", axes=(0,))
+QUANTISED = program(
+    "b[a0, a1] = b[a0, a1] / 0.037", "y[a0, a1] = i8(clip(rint(b[a0, a1]), -128.0, 127.0))", result="int8"
+)
+
+
+def drawn(seed: int, scale: float = 3.0) -> Array:
+    return (np.random.default_rng(seed).normal(size=(1, ROWS, COLUMNS)) * scale).astype(np.float32)
+
+
+def bounds(of: VectorProgram, x: Array) -> Interval:
+    return result_interval(of, 0, lambda _number: x)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 1 << 20), st.floats(0.01, 50))
+def test_a_softmax_in_single_precision_is_within_them_whatever_the_order_of_its_sum(seed: int, scale: float) -> None:
+    x = drawn(seed, scale)
+    found = bounds(SOFTMAX, x)
+    powers = np.exp(x[0] - x[0].max(-1, keepdims=True))
+    for order in (slice(None), slice(None, None, -1)):
+        sums = np.cumsum(powers[:, order], axis=-1, dtype=np.float32)[:, -1:]
+        assert found.holds(powers / sums).all()
+    exact = np.exp(x[0].astype(np.float64) - x[0].max(-1, keepdims=True).astype(np.float64))
+    assert found.holds(exact / exact.sum(-1, keepdims=True)).all()
+    assert (found.high - found.low <= 1e-4 * found.high + 1e-30).all()  # and they are no wider than need be
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 1 << 20))
+def test_they_hold_the_order_that_is_stated_and_not_a_sum_that_lacks_a_number(seed: int) -> None:
+    x = drawn(seed)
+    found = bounds(SUM, x)
+    whole = np.cumsum(x[0], axis=-1, dtype=np.float32)
+    assert found.holds(whole[:, -1]).all()
+    assert not found.holds(whole[:, -2]).all()
+
+
+def test_integers_are_decided_but_for_those_at_a_border() -> None:
+    x = drawn(3)
+    found = bounds(QUANTISED, x)
+    expected = np.clip(np.rint(x[0].astype(np.float64) / float(np.float32(0.037))), -128, 127)
+    assert found.holds(expected).all()
+    assert (found.low == found.high).mean() > 0.99
+
+
+def test_sums_of_integers_are_exact() -> None:
+    found = bounds(SUM, np.arange(ROWS * COLUMNS, dtype=np.int8).reshape(1, ROWS, COLUMNS))
+    whole = np.arange(ROWS * COLUMNS, dtype=np.int8).reshape(ROWS, COLUMNS).sum(-1, dtype=np.int64)
+    assert (found.low == whole).all()
+    assert (found.high == whole).all()
+
+
+@pytest.mark.parametrize("wrong", ["the accelerator", "the translation"])
+def test_what_is_outside_is_refused_with_its_place(wrong: str) -> None:
+    x = drawn(5)
+    exact = np.exp(x[0].astype(np.float64))
+    exact /= exact.sum(-1, keepdims=True)
+    found, other = exact.astype(np.float32), exact.copy()
+    (found if wrong == "the accelerator" else other)[2, 7] *= 1.001
+    result = VectorResult("softmax_1", "probabilities", SOFTMAX, 0, ("x",), found)
+    interval = result.interval(lambda _name: x)
+    who = "the accelerator computed" if wrong == "the accelerator" else "ONNX has"
+    with pytest.raises(VerificationError, match=rf"softmax_1.*\[2, 7\]: {who}"):
+        result.check(interval, other)
+    result = VectorResult("softmax_1", "probabilities", SOFTMAX, 0, ("x",), exact.astype(np.float32))
+    told = result.check(interval, exact)
+    assert told.independent
+    assert told.bound_used is not None
+    assert 0 < told.bound_used < 1
+
+
+def test_a_division_by_what_may_be_zero_has_no_bounds() -> None:
+    of = program("r[a0] = 0.0", "r[a0] += b[a0, a1]", "b[a0, a1] = b[a0, a1] / r[a0]", "y[a0, a1] = b[a0, a1]")
+    x = np.zeros((1, ROWS, COLUMNS), np.float32)
+    x[0, :, 0], x[0, :, 1] = 1.0, -1.0  # they may not cancel in single precision
+    found = bounds(of, x)
+    assert np.isinf(found.high).all()
+    assert np.isinf(found.low).all()
