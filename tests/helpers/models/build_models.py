@@ -15,6 +15,8 @@ from accel.lowering.ir.function_attributes import region_functions
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.graph_partition import partition
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
+from accel.lowering.vector.instruction_cover import home_memory
+from accel.lowering.vector.vector_partition import place_vector_programs
 from accel.program.program_model import Program
 
 
@@ -22,7 +24,9 @@ def imported(model: onnx.ModelProto, accelerator: Accelerator) -> ImportedModel:
     """The integer graph for an accelerator."""
     target = Target(accelerator)
     requantize, _ = requantisation(target)
-    return import_integer_model(model, requantize, balances=Capabilities.of(target).balances)
+    floats = home_memory(accelerator) is not None
+    balances = Capabilities.of(target).balances
+    return import_integer_model(model, requantize, balances=balances, keeps_floats=floats)
 
 
 def lower(
@@ -34,7 +38,11 @@ def lower(
     measure = RegionTimer(target) if settled else None
     cost = family_of(accelerator).tiling_cost
     stages = (
-        RegionStage("partition", "", lambda module, target: partition(module, target, cost, measure)),
+        RegionStage(
+            "partition",
+            "",
+            lambda module, target: place_vector_programs(partition(module, target, cost, measure), target),
+        ),
         RegionStage("pack", "", pack),
         *REGION_STAGES,
     )

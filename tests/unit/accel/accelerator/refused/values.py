@@ -18,8 +18,8 @@ _CASES = (
     ),
     ("a truth value for a size", "vta", "memories/uop/depth", True, "memories/uop/depth", "valid integer; found True"),
     (
-        "an element of floats", "mvin-mvout", "memories/c/dtype", "float32", "memories/c/dtype",
-        "'int8', 'uint8'.*'int32'.*; found 'float32'",
+        "an element of halves", "mvin-mvout", "memories/c/dtype", "float16", "memories/c/dtype",
+        "'int8', 'uint8'.*'int32'.*'float32'.*; found 'float16'",
     ),
     ("an element without axes", "vector", "memories/x/shape", [], "memories/x/shape", "0 items; at least 1"),
     (
