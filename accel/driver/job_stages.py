@@ -108,11 +108,10 @@ def import_model(done: Quantised) -> Imported:
     job = done.job
     requantize, _ = requantisation(job.target)
     balances = Capabilities.of(job.target).balances
-    floats = home_memory(job.target.accelerator) is not None
-    imported = import_integer_model(done.model, requantize, balances=balances, keeps_floats=floats)
+    imported = import_integer_model(done.model, requantize, balances=balances, keeps_floats=_rounds_floats(job.target))
     _check_nodes(job.options.host_nodes, imported.operators)
     _check_tensors(job.options.intermediates, job.original)
-    if job.reference is not None:
+    if job.reference is not None and not _rounds_floats(job.target):
         job.reference.start(imported, [job.feeds[tensor.name] for tensor in job.info.inputs])
     return Imported(job, imported)
 
@@ -231,8 +230,15 @@ def simulate_program(done: Emitted) -> Simulated:
     return Simulated(done.job, done, simulation, outputs, limits)
 
 
+def _rounds_floats(target: Target) -> bool:
+    """Whether it may run vector programs, whose results the reference takes and holds against their bounds."""
+    return home_memory(target.accelerator) is not None
+
+
 def run_reference(done: Simulated) -> Referenced:
     """Returns what the integer graph has on the host, if the options give it the time: it runs since it was imported.
+
+    Where vector programs round floats it begins when they have run.
 
     Of an earlier job's program it is what that job found for the same model and inputs.
     """
