@@ -166,7 +166,8 @@ def _value(value: Expression, leaf: Leaf) -> Interval:
 
 
 def _rounded(low: Float64, high: Float64, relative: float = _ROUNDING) -> Interval:
-    wide_low, wide_high = low - np.abs(low) * relative - _LEAST, high + np.abs(high) * relative + _LEAST
+    wide_low = np.where(np.isinf(low), low, low - np.abs(low) * relative - _LEAST)
+    wide_high = np.where(np.isinf(high), high, high + np.abs(high) * relative + _LEAST)
     return Interval(np.where(wide_low < -_MOST, -np.inf, wide_low), np.where(wide_high > _MOST, np.inf, wide_high))
 
 

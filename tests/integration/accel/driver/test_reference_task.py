@@ -38,7 +38,7 @@ def test_without_time_nothing_is_run(imported: ImportedModel) -> None:
         assert task.found() is None
 
 
-def without_end(_imported: ImportedModel, _inputs: list[Array], deadline: Deadline) -> ReferenceRun:
+def without_end(_imported: ImportedModel, _inputs: list[Array], deadline: Deadline, _measured: object) -> ReferenceRun:
     while True:
         deadline.remaining()
         time.sleep(0.01)

@@ -49,6 +49,25 @@ def test_every_product_of_a_transformer(case: tuple[str, int], preset: str, tmp_
     check(SMALL[name](opset), preset, tmp_path)
 
 
+# what moves elements, converts them at a border or looks them up, and layers whose data or result the host lays out
+MOVES = {"Cast", "Concat", "Expand", "Gather", "Pad", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
+LAID_OUT = {"Attention", "Conv", "Gemm", "MatMul", "RotaryEmbedding"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "opset"), [(name, OPSETS[at % 2]) for at, name in enumerate(SMALL)])
+def test_a_vector_unit_leaves_movement_to_the_host(name: str, opset: int, tmp_path: Path) -> None:
+    """It would catch an operator that is no longer covered, and a result that ONNX's evaluator finds elsewhere."""
+    model = SMALL[name](opset)
+    report = run_model(model.SerializeToString(), load_accelerator("npu"), Options(trace=False), tmp_path)
+    assert report.verified is True
+    assert report.macs.share == 1.0
+    left = [node for node in report.host_ops if not node.reason.startswith("the host has a part of it")]
+    assert {node.op for node in left} <= MOVES | LAID_OUT, left
+    assert report.floats
+    assert all(found.independent for found in report.floats)
+
+
 @pytest.mark.all
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_network_of_convolutions_and_attention(preset: str, tmp_path: Path) -> None:
