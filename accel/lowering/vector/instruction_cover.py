@@ -8,7 +8,7 @@ instructions' operands.
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ from accel.lowering.inject.operation_matching import DRAM, matching_operations
 from accel.lowering.vector.whole_floats import FLOAT
 
 _MOST_OPERATIONS = 4  # of an expression that one instruction does
+_MOST_PLACES = 256  # ways in which the operands of an instruction may lie that are tried
 
 
 class UncoverableError(Exception):
@@ -189,13 +190,16 @@ class InstructionCover:
         self, cut: Expression, parts: Mapping[str, Expression], target: Access, combining: Statement | None
     ) -> Iterator[dict[str, str]]:
         """Where the parts must lie, by their names in ``cut``, for an instruction to do that."""
-        for memories in itertools.product(self._floats, repeat=len(parts)):
+        known = self._operations.like(cut, self.lying[target.name].memory, combining)
+        places = self._operations.floats_of(known)
+        if len(places) ** len(parts) > _MOST_PLACES:
+            return
+        for memories in itertools.product(places, repeat=len(parts)):
             lying = self.lying | {name: Lying(FLOAT, memory) for name, memory in zip(parts, memories, strict=True)}
             try:
                 store = self._store(cut, target, lying, combining)
             except ExpressionError:  # a number that its place cannot hold
                 return
-            known = self._operations.like(cut, self.lying[target.name].memory, combining)
             if next(matching_operations(store, known, self._target), None) is not None:
                 yield dict(zip(parts, memories, strict=True))
 
@@ -231,6 +235,7 @@ class _Operations:
     """The operations of a target by where they write, what they combine, and what stands outermost in them."""
 
     def __init__(self, target: Target) -> None:
+        self._floats = {memory.name for memory in target.accelerator.memories if memory.dtype == FLOAT}
         self._known: dict[tuple[str, Combiner | None, str], list[Semantics]] = defaultdict(list)
         for meaning in target.semantics:
             statement, instruction = meaning.typed.statement, meaning.instruction
@@ -243,6 +248,17 @@ class _Operations:
     def like(self, value: Expression, memory: str, combining: Statement | None) -> list[Semantics]:
         """Returns those that may do ``value``."""
         return self._known[memory, combining.combiner if combining else None, _outermost(value)]
+
+    def floats_of(self, known: Iterable[Semantics]) -> list[str]:
+        """Returns the memories of floats where operands of these lie."""
+        found: dict[str, None] = {}
+        for meaning in known:
+            instruction = meaning.instruction
+            operands = () if isinstance(instruction, Copy) else instruction.operands.values()
+            found |= {operand.memory: None for operand in operands if operand.memory in self._floats}
+            if isinstance(instruction, Copy) and instruction.memory in self._floats:
+                found[instruction.memory] = None
+        return list(found)
 
 
 def _outermost(value: Expression) -> str:

@@ -75,7 +75,8 @@ def as_floats(operator: LegalOperator, given: Sequence[Range | None]) -> LegalOp
     """
     known = {name: found for name, found in zip(operator.inputs, given, strict=True) if found is not None}
     wide = [name for name, tensor in operator.tensors.items() if tensor.dtype in _WIDE]
-    if not wide or any(name in operator.inputs and name not in known for name in wide):
+    unknown = any(name in operator.inputs and name not in known for name in wide)
+    if not wide or unknown or operator.tensors[operator.result].dtype == "int64":  # which no copy stores
         return operator
     narrow = {name: _limits(tensor.dtype) for name, tensor in operator.tensors.items() if tensor.dtype in _NARROW}
     ranges = narrow | known
@@ -141,9 +142,12 @@ def _of_operation(value: Expression, below: list[Range]) -> Range | None:
     return None
 
 
-def _held_in(dtype: str, found: Range) -> Range:
+def _held_in(dtype: str, found: Range) -> Range | None:
+    """What a cast leaves: a float is held within the type; an integer that may leave it would lose its upper bits."""
     low, high = _limits(dtype)
-    return max(low, min(found[0], high)), min(high, max(found[1], low))
+    if low <= found[0] and found[1] <= high:
+        return found
+    return (low, high) if math.inf in map(abs, found) else None
 
 
 def _of_product(a: Range, b: Range) -> Range:
