@@ -189,7 +189,7 @@ def test_documents_that_are_none(document: bytes, field: str) -> None:
 
 def test_an_unknown_accelerator_is_answered_with_the_presets() -> None:
     with pytest.raises(InvalidAccelerator, match="vta-small"):
-        load_accelerator("npu")
+        load_accelerator("tpu")
 
 
 @pytest.mark.slow
