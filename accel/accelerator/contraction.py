@@ -175,6 +175,13 @@ class Contraction:
         return self.data.extent("k")
 
     @property
+    def results_are_data(self) -> bool:
+        """Whether int8 results lie in DRAM as the data of the next layer: their tiles have its axes and its type."""
+        rows = {"m": "m", "n": "k"}  # a result's channels are summed by its reader
+        alike = tuple(rows[axis] for axis in self.dst.axes) == self.data.axes and self.dst.shape == self.data.shape
+        return alike and self.data.memory.dtype == "int8"
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of one iteration."""
         return self.rows * self.out_channels * self.in_channels

@@ -12,6 +12,7 @@ from accel.host.host_executor import HostFunction
 from accel.host.host_graph_reader import check_graph
 from accel.host.relax_rules import RULES
 from accel.host.relax_translation import translate
+from accel.lowering.ir.function_attributes import LAUNCHES, load_launches
 from accel.lowering.ir.host_runs import HostRun, LaunchRun, free_vars, host_module, needed_bindings, split_main
 from accel.program.program_model import Program
 from accel.simulate.engine import Simulation, last_writer
@@ -51,12 +52,14 @@ def locate_fault(
         parameter: [inputs[name]] for parameter, name in zip(packed["main"].params, program.inputs, strict=True)
     }
     runs, launches = split_main(packed), iter(simulation.launches)
+    infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
     for at, run in enumerate(runs):
         if isinstance(run, HostRun):
             _run_host(packed, run, _read_later(runs[at + 1 :]), values)
             continue
         arguments = [_tensor(argument, values) for argument in run.call.args[1].fields]
-        values[run.var] = _run_region(packed[run.call.args[0]], arguments, run.var.ty)
+        around = infos[str(run.var.name)].border or 0
+        values[run.var] = _run_region(packed[run.call.args[0]], arguments, run.var.ty, around)
         for name, expected in zip(next(launches).launch.outputs, values[run.var], strict=True):
             segment = program.segments[name]
             got = segment_view(simulation.dram, segment)
@@ -102,10 +105,10 @@ def _tensor(argument: Any, values: Mapping[Any, list[Array]]) -> Array:
     return array
 
 
-def _run_region(function: Any, arguments: Sequence[Array], ty: Any) -> list[Array]:
-    """The results of a region, as its tensor expressions say: compiled for this machine."""
+def _run_region(function: Any, arguments: Sequence[Array], ty: Any, around: int) -> list[Array]:
+    """The results of a region, as its tensor expressions say: compiled for this machine; ``around`` are its borders."""
     types = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
-    results = [np.zeros([int(extent) for extent in each.shape.values], str(each.dtype)) for each in types]
+    results = [np.full([int(extent) for extent in each.shape.values], around, str(each.dtype)) for each in types]
     tensors = [tvm.runtime.tensor(np.asarray(array, order="C")) for array in (*arguments, *results)]
     plain = function.with_attr("global_symbol", "region")
     tvm.compile(ir.IRModule({"region": plain}), target="llvm")["region"](*tensors)

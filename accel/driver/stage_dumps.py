@@ -30,9 +30,10 @@ def describe_model(model: onnx.ModelProto) -> str:
 
 def describe_program(program: Program) -> str:
     """The program as text: where each tensor lies in DRAM, and its steps."""
+    borders = program.image.keys() - program.constants - set(program.inputs)
     lines = [f"# {len(program.words)} instructions, {program.dram_bytes} bytes of DRAM", "", "# address  bytes  tensor"]
     for segment in program.segments.values():
-        kind = "constant" if segment.name in program.image else ""
+        kind = "within a border" if segment.name in borders else "constant" if segment.name in program.image else ""
         shape = f"{segment.dtype}{list(segment.shape)}"
         lines.append(f"{segment.address:#010x} {segment.nbytes:>9}  {segment.name}: {shape} {kind}".rstrip())
     lines += ["", "# steps"]

@@ -20,7 +20,7 @@ from accel.lowering.codegen.scratchpad_allocation import allocate
 from accel.lowering.inject.injection import inject
 from accel.lowering.ir.function_attributes import REGION, dump_region
 from accel.lowering.ir.injected_function import injected_function_of, instance_count
-from accel.lowering.kinds.registry import launch_kind
+from accel.lowering.kinds.region_images import region_function
 from accel.lowering.scheduling.flattening import flatten
 from accel.lowering.scheduling.region_schedule import schedule
 from accel.lowering.sync.token_insertion import synchronise
@@ -58,7 +58,7 @@ def lower_region(region: AnyRegion, target: Target, most: int = TRIAL_INSTRUCTIO
     Raises:
         CompileError: as a stage does.
     """
-    function = launch_kind(region).expression(region, target.contraction).with_attr("global_symbol", _NAME)
+    function = region_function(region, target.contraction).with_attr("global_symbol", _NAME)
     function = function.with_attr(REGION, dump_region(region))
     module, stages = ir.IRModule({_NAME: function}), {}
     for stage in REGION_STAGES:

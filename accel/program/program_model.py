@@ -7,6 +7,7 @@ instruction.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +89,8 @@ class HostStep:
 class Program:
     """A compiled model. ``words`` is (instructions, word_bits / 64); ``origin`` indexes ``origins``.
 
-    ``image`` gives segments their contents before the run; for one of ``inputs`` it is a default. ``expected``
+    ``image`` gives segments their contents before the run; for one of ``inputs`` it is a default, and of a result of a
+    launch what lies around what that stores: a border that nobody writes. ``expected``
     gives what a segment must hold after the run, of the segment's shape and type, where that is stated.
     ``granularity`` (bytes) is how exactly the segments are known: with 1 a launch that leaves them is refused, with
     more it is warned of what it changes beyond whole granules around them. ``windows`` are where DRAM lies in the
@@ -109,6 +111,12 @@ class Program:
     expected: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     granularity: int = 1
     windows: tuple[DramWindow, ...] = ()
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """The segments with contents that no step writes, and that are no inputs."""
+        written = {name for step in self.steps for name in step.outputs}
+        return frozenset(self.image.keys() - written - set(self.inputs))
 
     @property
     def written_later(self) -> frozenset[str]:

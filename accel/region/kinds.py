@@ -9,7 +9,7 @@ from accel.accelerator.contraction import Axis, Contraction, Tile
 from accel.region.elementwise import Elementwise
 from accel.region.epilogue import Epilogue
 from accel.region.pooling import Pooling
-from accel.region.shapes import Addition, Convolution, PackedActivation, RegionShape
+from accel.region.shapes import Addition, Convolution, PackedActivation, RegionShape, Sides
 from accel.region.tilings import Tiling
 from accel.region.vector_program import VectorProgram
 
@@ -23,18 +23,27 @@ Shape_co = TypeVar("Shape_co", bound=RegionShape, default=RegionShape, covariant
 class Region(Generic[Shape_co]):
     """A PrimFunc that the accelerator runs: its shape, what follows it, and how it is cut.
 
-    ``host_reason`` says why the host does the rest of the composite; empty where there is none.
+    ``host_reason`` says why the host does the rest of the composite; empty where there is none. ``border`` are rows and
+    columns around each image of the result that are in DRAM before the program runs, and that nobody writes.
     """
 
     shape: Shape_co
     epilogue: Epilogue
     tiling: Tiling
     host_reason: str = ""
+    border: Sides = (0, 0, 0, 0)
 
     @property
     def result(self) -> PackedActivation:
-        """The result as it lies in DRAM: its rows and columns are whole tiles."""
-        return replace(self.shape.result, pitch_h=self.tiling.out_pitch_h, pitch_w=self.tiling.out_pitch_w)
+        """The result as it lies in DRAM: its rows and columns are whole tiles, within its border."""
+        top, left, bottom, right = self.border
+        return replace(
+            self.shape.result,
+            pitch_h=top + self.tiling.out_pitch_h + bottom,
+            pitch_w=left + self.tiling.out_pitch_w + right,
+            top=top,
+            left=left,
+        )
 
     @property
     def tiles(self) -> int:

@@ -4,10 +4,14 @@ Weights of an addition that int8 cannot hold are split into an upper and a lower
 then two sums with int8 weights, the first shifted left before the second is added to it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
 Patches = Literal["rows", "channels"]
+
+
+Sides = tuple[int, int, int, int]
+"""Rows and columns at the top, left, bottom and right."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +19,8 @@ class PackedActivation:
     """A packed activation ``[batch, blocks, pitch_h, pitch_w, *tile]``; the document orders the tile's two axes.
 
     ``height`` and ``width`` are the rows and columns that mean something; the pitches may be larger, as the
-    producer's tiles need not divide its height and width.
+    producer's tiles need not divide its height and width. They begin at row ``top`` and column ``left``: what lies
+    around them is a border, or what else a larger image in DRAM has.
     """
 
     batch: int
@@ -24,6 +29,31 @@ class PackedActivation:
     width: int
     pitch_h: int
     pitch_w: int
+    top: int = 0
+    left: int = 0
+
+    @property
+    def extents(self) -> tuple[int, int, int, int]:
+        """Images, blocks, rows and columns that mean something, wherever they lie."""
+        return self.batch, self.blocks, self.height, self.width
+
+    @property
+    def around(self) -> Sides:
+        """What lies around them in DRAM."""
+        return self.top, self.left, self.pitch_h - self.top - self.height, self.pitch_w - self.left - self.width
+
+    def grown(self, sides: Sides) -> "PackedActivation | None":
+        """Returns the window that has so much more on each side, of what lies around; None where less does."""
+        if any(more > there for more, there in zip(sides, self.around, strict=True)):
+            return None
+        top, left, bottom, right = sides
+        return replace(
+            self,
+            height=top + self.height + bottom,
+            width=left + self.width + right,
+            top=self.top - top,
+            left=self.left - left,
+        )
 
     @staticmethod
     def dense(batch: int, blocks: int, height: int, width: int) -> "PackedActivation":

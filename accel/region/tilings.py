@@ -37,6 +37,12 @@ class Tiling:
     out_pitch_w: int
 
 
+BORDER_WORTH = 1.25
+"""How much more than the cheapest tiles those may cost that leave a result's border in DRAM to itself.
+
+Else the host has to write the tensor once more, with its border, between two launches.
+"""
+
 Cycles = Int64 | Float64
 Order = Literal["stream", "weights", "data"]
 

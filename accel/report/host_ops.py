@@ -1,7 +1,7 @@
 """The model nodes that run on the host, and why."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from tvm import ir
 
@@ -10,7 +10,7 @@ from accel.frontend.integer_recovery.recover_integers import ImportedModel
 from accel.frontend.legalize.qdq_form import OPERATORS
 from accel.frontend.legalize.recurrent_cells import RECURRENT
 from accel.frontend.relax_import.relax_importer import ImportedNode
-from accel.lowering.ir.function_attributes import HOST_REASON, LAUNCHES, VECTOR_REASONS, LaunchInfo, load_launches
+from accel.lowering.ir.function_attributes import HOST_REASON, LAUNCHES, STORED, VECTOR_REASONS, LaunchInfo, load_launches
 from accel.report.host_reasons import (
     HostGraphFacts,
     composed_reason,
@@ -46,7 +46,8 @@ def host_ops(
     facts, title = HostGraphFacts.of(imported.model, floats=floats), accelerator.title
     parts: dict[str, dict[str, str]] = {}
     unsaid = _vector_reasons(module)
-    for variable, node in _on_host(imported, launches).items():
+    stored = frozenset[str](json.loads(str(module["main"].attrs[STORED])))
+    for variable, node in _on_host(imported, launches, stored).items():
         for name in node.covers:
             op = imported.operators.get(name, node.op)
             if op in RECURRENT:
@@ -61,7 +62,7 @@ def host_ops(
                 why = _reason(node.name, told, title, facts, shared=name in shared, unsaid=unsaid.get(variable))
                 merged = name not in shared and name != node.name and op not in (told, *_QUANTISED)
                 reasons[name] = f"{op} became part of {told}; {why}" if merged else why
-    causes = _causes(imported)
+    causes = _causes(imported, stored)
     reasons |= {name: f"the host has a part of it: {'; '.join(found)}" for name, found in causes.items()}
     for variable, function in module.functions.items():
         reason = function.attrs.get(HOST_REASON) if function.attrs is not None else None
@@ -77,10 +78,12 @@ def host_ops(
     ]
 
 
-def _on_host(imported: ImportedModel, launches: Iterable[LaunchInfo]) -> dict[str, ImportedNode]:
-    """The host's nodes by variable, but for those that vector programs compute."""
+def _on_host(
+    imported: ImportedModel, launches: Iterable[LaunchInfo], stored: Collection[str]
+) -> dict[str, ImportedNode]:
+    """The host's nodes by variable, but for those that vector programs compute, or stores do."""
     computed = {name for launch in launches if launch.values is not None for name in launch.values.computes}
-    return {variable: node for variable, node in imported.host_nodes.items() if variable not in computed}
+    return {variable: node for variable, node in imported.host_nodes.items() if variable not in computed | {*stored}}
 
 
 def _vector_reasons(module: ir.IRModule) -> dict[str, str]:
@@ -90,10 +93,15 @@ def _vector_reasons(module: ir.IRModule) -> dict[str, str]:
     return found
 
 
-def _causes(imported: ImportedModel) -> dict[str, list[str]]:
-    """What the host does for nodes that the accelerator runs, as the recovery of integers noted it."""
+def _causes(imported: ImportedModel, stored: Collection[str]) -> dict[str, list[str]]:
+    """What the host does for nodes that the accelerator runs, as the recovery of integers noted it.
+
+    ``stored`` are what it was to do and stores do.
+    """
     found: dict[str, dict[str, None]] = {}
     for variable, node in imported.host_nodes.items():
+        if variable in stored:
+            continue
         for name in node.covers:
             step = _STEPS.get((imported.operators.get(name, ""), node.op), "")
             cause = imported.causes.get(variable, step)

@@ -101,5 +101,4 @@ def _role(program: Program, buffer: ScratchpadBuffer, loaded: list[str], stored:
         return "result"
     if not loaded:
         return "intermediate"
-    constant = all(name in program.image and name not in program.inputs for name in loaded)
-    return "constant" if constant else "data"
+    return "constant" if program.constants.issuperset(loaded) else "data"

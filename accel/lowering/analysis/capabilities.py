@@ -118,6 +118,12 @@ class Capabilities:
         return self._copied(("load", memory, dtype), question)
 
     @property
+    def loads_pad(self) -> bool:
+        """Whether loads of data put zeros around an image."""
+        copy = self.accelerator.copy_instruction(self.gemm.data.memory.name, "load")
+        return copy is not None and None not in (copy.copy_fields.pad_top, copy.copy_fields.pad_left)
+
+    @property
     def scales(self) -> bool:
         """Whether a store scales accumulators by a float."""
         return self.store("int8", Scaling(0.5, -128, 127)) is not None

@@ -1,44 +1,82 @@
 """Dataflow of ``main``: where composites are called, where their data come from, and lower bounds of int8 values."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tvm import ir, relax
 
+from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import is_composite_call, read_composite
+from accel.lowering.analysis.image_padding import padding_of
 from accel.region.epilogue import INT8
 
 _SUMS_OF_TENSORS = ("add", "elementwise")
+
+Padded = Literal["never", "unless loads do", "by all"]
+"""Whether readers of a result want something around it."""
 
 
 @dataclass(frozen=True)
 class CompositeUse:
     """The call of a composite: whether its first operand comes from the host, and what it is given as a bias.
 
-    ``bias`` is the largest magnitude of that; 0 where it has none.
+    ``bias`` is the largest magnitude of that; 0 where it has none. ``padded``: what reads its result pads it, or loads
+    do where they can.
     """
 
     from_host: bool
     bias: int
+    padded: Padded = "never"
+
+    def wants_border(self, capabilities: Capabilities) -> bool:
+        """Whether readers want something around the result in DRAM, and can read it there."""
+        if not capabilities.gemm.results_are_data:
+            return False
+        return self.padded == "by all" or (self.padded == "unless loads do" and not capabilities.loads_pad)
 
 
-def composite_uses(module: ir.IRModule, operators: Collection[str]) -> dict[str, CompositeUse]:
-    """The use of each composite of ``operators``, by its name; what none of them makes comes from the host."""
+def composite_uses(
+    module: ir.IRModule, operators: Collection[str], lowest: Mapping[str, int]
+) -> dict[str, CompositeUse]:
+    """The use of each composite of ``operators``, by its name; what none of them makes comes from the host.
+
+    ``lowest`` are lower bounds of first operands, see :func:`lower_bounds_of_operands`.
+    """
     bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
-    calls, made = [], set()
+    calls: dict[relax.Var, ir.Call] = {}
+    made, enclosed = set[relax.Var](), dict[relax.Var, relax.Var]()
+    padded: dict[relax.Var, Padded] = {}
     for binding in bindings:
         value = binding.value
         if is_composite_call(module, value) and str(module[value.op].attrs["op"]) in operators:
-            calls.append(value)
+            calls[binding.var] = value
             made.add(binding.var)
+            padded |= {enclosed[operand]: "by all" for operand in value.args if operand in enclosed}
+            wanted = _padding_of_data(module, value, lowest)
+            if wanted != "never" and padded.get(value.args[0]) != "by all":
+                padded[value.args[0]] = wanted
         elif _joins(value) and made.issuperset(value.args[0]):
             made.add(binding.var)
+        elif padding_of(value) is not None and value.args[0] in calls:
+            enclosed[binding.var] = value.args[0]
+            made.add(binding.var)
     return {
-        str(call.op.name_hint): CompositeUse(call.args[0] not in made, _largest_bias(module[call.op], call))
-        for call in calls
+        str(call.op.name_hint): CompositeUse(
+            call.args[0] not in made, _largest_bias(module[call.op], call), padded.get(var, "never")
+        )
+        for var, call in calls.items()
     }
+
+
+def _padding_of_data(module: ir.IRModule, call: ir.Call, lowest: Mapping[str, int]) -> Padded:
+    """Whether the windows of a composite pad its data, and whether loads may: by zeros, if no datum is below."""
+    composite = read_composite(module[call.op])
+    if composite.window is None or not any(composite.window.padding):
+        return "never"
+    below = composite.op == "max_pool" and lowest[str(call.op.name_hint)] < 0
+    return "by all" if below else "unless loads do"
 
 
 def _largest_bias(function: relax.Function, call: ir.Call) -> int:

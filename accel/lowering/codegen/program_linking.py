@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +64,11 @@ class _Dram:
         if self.top > _LIMIT:
             raise CompiledTooLarge(f"the tensors need more than {_LIMIT} bytes of DRAM", field=name)
         return segment
+
+    def fill(self, segments: Sequence[Segment], value: int) -> None:
+        """Give them ``value`` everywhere before the run: what a launch leaves of that is the border of its result."""
+        for segment in segments:
+            self.image[segment.name] = np.full(segment.shape, value, segment.dtype)
 
     def constant(self, name: str, value: npt.NDArray[Any]) -> Segment:
         segment = self.place(name, value.shape, str(value.dtype))
@@ -171,6 +177,8 @@ class _Emitter:
         info = self.launches[str(run.var.name)]
         inputs = [self._argument(argument, info.name, i) for i, argument in enumerate(run.call.args[1].fields)]
         outputs = self._results(run.var)
+        if info.border is not None:
+            self.dram.fill(outputs, info.border)
         region, segments = self.objects[function], [*inputs, *outputs]
         bases = [segment.address // unit for segment, unit in zip(segments, region.units, strict=True)]
         table = self._microops(function)

@@ -15,7 +15,7 @@ from accel.accelerator.checks import document_checks
 from accel.accelerator.document import Accelerator
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import SHAPES, AnyRegion, Region, VectorRegion
-from accel.region.shapes import RegionShape
+from accel.region.shapes import RegionShape, Sides
 from accel.region.tilings import Tiling
 from accel.region.vector_program import VectorProgram
 
@@ -24,6 +24,7 @@ HOST_REASON = "cyclops.host_reason"
 JOINED = "cyclops.joined"  # on a composite: the place of its result among the operands of the addition that takes it in
 LAUNCHES = "cyclops.launches"
 VECTOR_REASONS = "cyclops.vector_reasons"  # on main: why no vector program computes a variable, by its name, as JSON
+STORED = "cyclops.stored"  # on main: operators that only move data, which the stores of launches do
 MICROOPS = "cyclops.microops"
 ADDRESSES = "cyclops.addresses"
 NESTS = "cyclops.nests"
@@ -48,7 +49,8 @@ class LaunchInfo:
     """What the report says of one call of a region: the layer's name, operator, model nodes and MACs.
 
     ``host_reason`` says why the host finishes what the region begins; empty where it does not. ``host_nodes`` are those
-    that it has a part in then; none where that is all of them. ``values`` are a vector program's.
+    that it has a part in then; none where that is all of them. ``border`` is what is in DRAM around its result before
+    the program runs; None where nothing is. ``values`` are a vector program's.
     """
 
     name: str
@@ -57,6 +59,7 @@ class LaunchInfo:
     macs: int
     host_reason: str = ""
     host_nodes: tuple[str, ...] = ()
+    border: int | None = None
     values: VectorValues | None = None
 
 
@@ -108,6 +111,7 @@ class _StoredRegion:
     epilogue: Epilogue | None = None
     tiling: Tiling | None = None
     host_reason: str = ""
+    border: Sides = (0, 0, 0, 0)
 
 
 _REGION = TypeAdapter(_StoredRegion)
@@ -122,7 +126,7 @@ def dump_region(region: AnyRegion) -> str:
     if isinstance(region, VectorRegion):
         return _REGION.dump_json(_StoredRegion(region.shape.kind, _PROGRAM.dump_python(region.shape))).decode()
     shape = _SHAPES[region.shape.kind].dump_python(region.shape)
-    stored = _StoredRegion(region.shape.kind, shape, region.epilogue, region.tiling, region.host_reason)
+    stored = _StoredRegion(region.shape.kind, shape, region.epilogue, region.tiling, region.host_reason, region.border)
     return _REGION.dump_json(stored).decode()
 
 
@@ -134,7 +138,7 @@ def region_of(function: ir.BaseFunc) -> AnyRegion | None:
     if stored.epilogue is None or stored.tiling is None:
         return VectorRegion(_PROGRAM.validate_python(stored.shape))
     shape = _SHAPES[stored.kind].validate_python(stored.shape)
-    return Region(shape, stored.epilogue, stored.tiling, stored.host_reason)
+    return Region(shape, stored.epilogue, stored.tiling, stored.host_reason, stored.border)
 
 
 def composite_region(function: ir.BaseFunc) -> Region | None:

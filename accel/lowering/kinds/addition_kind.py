@@ -17,6 +17,7 @@ from accel.lowering.analysis.buffer_contexts import needs_double_buffer
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, largest_addend
 from accel.lowering.analysis.epilogue_planning import plan_epilogue
+from accel.lowering.analysis.image_padding import NO_PADDING, Padding
 from accel.lowering.analysis.lanewise_capabilities import identity_obstacle, load_obstacle
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.lowering.kinds.contraction.epilogue_stages import (
@@ -85,17 +86,17 @@ class AdditionKind:
     def pack(self, request: PackRequest[Addition], operands: PackedOperands) -> PackedRegion[Addition]:
         """The region over its operands as they lie, with the identities and what the sums begin with."""
         region, gemm = request.region, operands.gemm
-        (first, packed_a), (second, packed_b) = (
+        (first, read_a), (second, read_b) = (
             operands.data(argument, layout_as_read(packed))
             for argument, packed in zip(request.call.args, region.shape.operands, strict=False)  # what rounds is last
         )
-        add = replace(region.shape, operands=(packed_a, packed_b))
+        add, blocks = replace(region.shape, operands=(read_a.data, read_b.data)), read_a.data.blocks
         arguments = [first, second, relax.const(weighted_identities(add.levels, gemm))]
         composite, epilogue = request.composite, region.epilogue
-        rounding = rounding_vector(request.call, composite, epilogue, packed_a.blocks * gemm.out_channels)
+        rounding = rounding_vector(request.call, composite, epilogue, blocks * gemm.out_channels)
         if epilogue.start == "bias" and len(add.levels) > 1:
             rounding >>= LEVEL_BITS
-        arguments += bias_operands(rounding, epilogue, packed_a.blocks, gemm)
+        arguments += bias_operands(rounding, epilogue, blocks, gemm)
         return PackedRegion(replace(region, shape=add), arguments, composite, composite.result)
 
     def expression(self, region: Region[Addition], gemm: Contraction) -> tirx.PrimFunc:
@@ -127,6 +128,14 @@ class AdditionKind:
             sums = continued(shifted, *summed(level), gemm, f"{ACCUMULATE}{level}")
             starts[str(sums.name)] = str(shifted.name)
         return with_epilogue([*operands, identities], sums, arguments, epilogue, gemm, starts=starts)
+
+    def padding_of_data(self, region: Region[Addition]) -> Padding:  # noqa: ARG002
+        """None."""
+        return NO_PADDING
+
+    def activations(self, region: Region[Addition]) -> dict[str, PackedActivation]:
+        """Both operands."""
+        return dict(zip(_OPERANDS, region.shape.operands, strict=True))
 
     def schedule(self, function: tirx.PrimFunc, region: Region[Addition], capabilities: Capabilities) -> tirx.PrimFunc:
         """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""

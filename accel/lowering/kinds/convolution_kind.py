@@ -12,10 +12,18 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, largest_addend
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.analysis.epilogue_planning import plan_epilogue
+from accel.lowering.analysis.image_padding import NO_PADDING, Padding
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.lowering.kinds.contraction.convolution_forms import convolution_forms
 from accel.lowering.kinds.contraction.convolution_tiling import PricedTiling, plan_convolution
-from accel.lowering.kinds.contraction.epilogue_stages import accumulated, inner, placeholder, with_epilogue
+from accel.lowering.kinds.contraction.epilogue_stages import (
+    accumulated,
+    inner,
+    operand_name,
+    placeholder,
+    stage_name,
+    with_epilogue,
+)
 from accel.lowering.kinds.contraction.tile_schedule import (
     TileLoops,
     copy_in,
@@ -48,8 +56,8 @@ from accel.lowering.layout.packed_constants import (
 )
 from accel.region.epilogue import Epilogue, with_bias_by_product
 from accel.region.kinds import Region, TilingOption
-from accel.region.shapes import Convolution
-from accel.region.tilings import TilingCost
+from accel.region.shapes import Convolution, PackedActivation
+from accel.region.tilings import BORDER_WORTH, TilingCost
 
 _OPTIONS_KEPT = 2  # tilings of each shape and epilogue
 _PATCHES = {"rows": "rows of a matrix", "channels": "channels of its pixels"}
@@ -108,6 +116,19 @@ class ConvolutionKind:
         sums, arguments = accumulated(outer, product, axes, epilogue, gemm)
         return with_epilogue([data, weights], sums, arguments, epilogue, gemm, conv.addend)
 
+    def padding_of_data(self, region: Region[Convolution]) -> Padding:
+        """Zeros where the loads cannot pad; patches of an image have them already."""
+        return NO_PADDING if region.shape.unfolded is not None else Padding(region.shape.host_padding, 0)
+
+    def activations(self, region: Region[Convolution]) -> dict[str, PackedActivation]:
+        """The data, and what the epilogue adds."""
+        conv, grouped = region.shape, region.epilogue.grouped
+        found = {"data": conv.data}
+        for number, steps in enumerate(grouped):
+            if steps[0][0] == "add_operand" and conv.addend is not None:
+                found[operand_name(stage_name(number, steps))] = conv.addend
+        return found
+
     def schedule(
         self, function: tirx.PrimFunc, region: Region[Convolution], capabilities: Capabilities
     ) -> tirx.PrimFunc:
@@ -164,20 +185,32 @@ def convolution_options(
             TilingOption(plan.cycles, Region(shape, each, plan.tiling))
             for shape in tried
             for each in epilogues
-            for plan in _cheapest_tilings(shape, each, capabilities, cost)
+            for plan in _tilings(shape, each, capabilities, cost, bordered=use.wants_border(capabilities))
         ]
         if found:
             return sorted(found, key=lambda option: option.cycles)
     return []
 
 
+def _tilings(
+    shape: Convolution, epilogue: Epilogue, capabilities: Capabilities, cost: TilingCost, *, bordered: bool
+) -> Sequence[PricedTiling]:
+    """The cheapest tilings of a shape; of one with a border those that leave that alone, if they cost little more."""
+    cheapest = _cheapest_tilings(shape, epilogue, capabilities, cost, dividing=False)
+    if not bordered or not cheapest:
+        return cheapest
+    dividing = _cheapest_tilings(shape, epilogue, capabilities, cost, dividing=True)
+    return dividing if dividing and dividing[0].cycles <= BORDER_WORTH * cheapest[0].cycles else cheapest
+
+
 def _cheapest_tilings(
-    shape: Convolution, epilogue: Epilogue, capabilities: Capabilities, cost: TilingCost
+    shape: Convolution, epilogue: Epilogue, capabilities: Capabilities, cost: TilingCost, *, dividing: bool
 ) -> Sequence[PricedTiling]:
     """The tilings of a shape, which several layers have, and a layer with and without what may follow it."""
-    key, found = (shape, epilogue, cost), capabilities.tilings
+    key, found = (shape, epilogue, cost, dividing), capabilities.tilings
     if key not in found:
-        found[key] = plan_convolution(shape, epilogue, capabilities.accelerator, capabilities.gemm, cost, _OPTIONS_KEPT)
+        accelerator, gemm = capabilities.accelerator, capabilities.gemm
+        found[key] = plan_convolution(shape, epilogue, accelerator, gemm, cost, _OPTIONS_KEPT, dividing=dividing)
     return cast(Sequence[PricedTiling], found[key])
 
 
@@ -192,11 +225,11 @@ def _packed_with_addition(
     """The region of a contraction and the addition behind it, whose other operand the epilogue adds."""
     region, addition, other = request.region, request.composite, 1 - joined.place
     assert region.shape.addend is not None
-    addend, pitches = operands.data(request.call.args[other], layout_as_read(region.shape.addend))
+    addend, read = operands.data(request.call.args[other], layout_as_read(region.shape.addend))
     weights = relax.const(weighted_identities([[addition.weights[other]]], operands.gemm)[0])
     first = joined.composite
     both = replace(first, nodes=(*first.nodes, *addition.nodes), result=addition.result)
-    region = replace(region, shape=replace(region.shape, addend=pitches))
+    region = replace(region, shape=replace(region.shape, addend=read.data))
     rounding = rounding_operands(request.call, addition, region.epilogue, region.shape.out_blocks, operands.gemm)
     return _packed(joined.call, both, region, operands, [addend, weights, *rounding])
 
@@ -210,8 +243,7 @@ def _packed(
 ) -> PackedRegion[Convolution]:
     """The region of a contraction; ``more`` is what its epilogue takes beside the bias."""
     gemm = operands.gemm
-    data, packed = operands.data(call.args[0], region.shape)
-    conv = replace(region.shape, data=packed)
+    data, conv = operands.data(call.args[0], region.shape)
     weights = convolution_weights(call, composite, conv, gemm)
     tiles = tiled_layout.pack_weights(weights, gemm.weights)
     if conv.uniform:
@@ -240,7 +272,7 @@ def _packed_stack(
     depth = conv.reduced_blocks * gemm.in_channels
     lines = conv.data.width * gemm.rows
     data = operands.laid_out(call.args[0], lambda x: tiled_layout.matrices_side_by_side(x, lines, depth))
-    data, packed = operands.data(data, conv)
+    data, conv = operands.data(data, conv)
     weights = operands.laid_out(call.args[1], lambda w: tiled_layout.pack_weight_tensor(w, gemm.weights))
     arguments = [data, weights]
     own, _ = region.epilogue.parts
@@ -254,8 +286,7 @@ def _packed_stack(
         factors = channel_multipliers(call, composite, conv.out_blocks * gemm.out_channels)
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
     shape = (rows, conv.out_blocks * gemm.out_channels)
-    region = replace(region, shape=replace(conv, data=packed))
-    return PackedRegion(region, arguments, composite, shape, stack=(batch, rows, columns))
+    return PackedRegion(replace(region, shape=conv), arguments, composite, shape, stack=(batch, rows, columns))
 
 
 def _padded(data: te.Tensor, conv: Convolution, rows: int, columns: int) -> te.Tensor:

@@ -38,7 +38,8 @@ class ElementwiseKind(LanewiseKind[Elementwise]):
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Elementwise]] | Refusal:
         """The way to run a composite, or why there is none."""
-        region = _region(request.composite, request.capabilities)
+        bordered = request.use.wants_border(request.capabilities)
+        region = _region(request.composite, request.capabilities, bordered=bordered)
         return Refusal(region) if isinstance(region, str) else [TilingOption(0.0, region)]
 
     def combine(self, operands: list[te.Tensor], shape: Elementwise, extents: tuple[int, ...]) -> te.Tensor:
@@ -51,7 +52,7 @@ class ElementwiseKind(LanewiseKind[Elementwise]):
         return te.compute(extents, element, name="combined")
 
 
-def _region(composite: CompositeRegion, capabilities: Capabilities) -> Region[Elementwise] | str:
+def _region(composite: CompositeRegion, capabilities: Capabilities, *, bordered: bool) -> Region[Elementwise] | str:
     epilogue = _ending(composite, capabilities)
     obstacle = load_obstacle(capabilities) or _obstacle(composite, capabilities)
     if obstacle or isinstance(epilogue, str):
@@ -66,7 +67,7 @@ def _region(composite: CompositeRegion, capabilities: Capabilities) -> Region[El
         packed = PackedActivation(1, math.ceil(k / gemm.out_channels), 1, rows, 1, rows)
     inputs = (packed,) * len(composite.weights)
     shape = Elementwise(inputs, composite.weights, composite.combination, direct=bool(identity_obstacle(capabilities)))
-    tiling = lanewise_tiling(shape, capabilities, epilogue)
+    tiling = lanewise_tiling(shape, capabilities, epilogue, bordered=bordered)
     if tiling is None:
         return f"no tile of it fits the scratchpads of {capabilities.accelerator.title}"
     return Region(shape, epilogue, tiling)

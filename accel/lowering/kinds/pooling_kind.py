@@ -29,7 +29,8 @@ class PoolingKind(LanewiseKind[Pooling]):
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Pooling]] | Refusal:
         """The way to run a composite, or why there is none."""
-        region = _region(request.composite, request.capabilities, request.lowest)
+        bordered = request.use.wants_border(request.capabilities)
+        region = _region(request.composite, request.capabilities, request.lowest, bordered=bordered)
         return Refusal(region) if isinstance(region, str) else [TilingOption(0.0, region)]
 
     def combine(self, operands: list[te.Tensor], shape: Pooling, extents: tuple[int, ...]) -> te.Tensor:
@@ -44,7 +45,9 @@ class PoolingKind(LanewiseKind[Pooling]):
         return te.compute(extents, element, name="largest")
 
 
-def _region(composite: CompositeRegion, capabilities: Capabilities, lowest: int) -> Region[Pooling] | str:
+def _region(
+    composite: CompositeRegion, capabilities: Capabilities, lowest: int, *, bordered: bool
+) -> Region[Pooling] | str:
     """The region of a composite ``max_pool`` whose data are at least ``lowest``, or why there is none."""
     title, ways = capabilities.accelerator.title, lane_capabilities(capabilities, "max")
     if not ways.pair and not ways.difference:
@@ -56,7 +59,7 @@ def _region(composite: CompositeRegion, capabilities: Capabilities, lowest: int)
     if obstacle or isinstance(epilogue, str):
         return obstacle
     for candidate in _shapes(composite, capabilities, lowest, ways):
-        tiling = lanewise_tiling(candidate, capabilities, epilogue)
+        tiling = lanewise_tiling(candidate, capabilities, epilogue, bordered=bordered)
         if tiling is not None:
             return Region(candidate, epilogue, tiling)
     return f"no tile of it fits the scratchpads of {title}"

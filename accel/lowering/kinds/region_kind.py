@@ -1,6 +1,6 @@
 """The protocol of a kind of region: all that the compiler asks of one, from a composite of the graph to the report."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
@@ -12,6 +12,7 @@ from accel.accelerator.instructions import Compute, Copy, Operation
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.dataflow import CompositeUse
+from accel.lowering.analysis.image_padding import Padding
 from accel.lowering.layout.operand_layout import OperandLayout
 from accel.region.kinds import Region, Role, Shape_co, TilingOption
 from accel.region.shapes import Convolution, PackedActivation, RegionShape
@@ -81,15 +82,18 @@ class PackedRegion(Generic[Shape_co]):
 class PackedOperands(Protocol):
     """The values of the graph that is being packed, laid out as regions read them.
 
-    Each method returns the tensor and its layout: as another region made it if it can be read so, else laid out anew.
+    Each method returns the tensor and how it lies: as another region made it if it can be read so, else laid out anew.
     """
 
     @property
     def gemm(self) -> Contraction:
         """The contraction in whose tiles the values lie."""
 
-    def data(self, var: relax.Expr, conv: Convolution) -> tuple[relax.Expr, PackedActivation]:
-        """The data of a convolution, padded and unfolded as it says."""
+    def data(self, var: relax.Expr, conv: Convolution) -> tuple[relax.Expr, Convolution]:
+        """The data of a convolution, padded and unfolded as it says, and the convolution over them as they lie.
+
+        Where they have the padding around them in DRAM it is none of the host's.
+        """
 
     def lanes(self, var: relax.Expr, wanted: OperandLayout) -> tuple[relax.Expr, PackedActivation]:
         """An operand of lane-wise work."""
@@ -139,7 +143,17 @@ class RegionKind(Protocol[Shape]):
         """The region over its operands as they lie, and its arguments."""
 
     def expression(self, region: Region[Shape], gemm: Contraction) -> tirx.PrimFunc:
-        """What a region computes, as tensor expressions; its parameters are the arguments, then the results."""
+        """What a region computes, as tensor expressions; its parameters are the arguments, then the results.
+
+        Activations are indexed from their first row and column on, wherever these lie in DRAM, and results have no
+        border: :func:`accel.lowering.kinds.region_images.region_function` puts both in their places.
+        """
+
+    def padding_of_data(self, region: Region[Shape]) -> Padding:
+        """What must be around the first operand, as the loads do not add it."""
+
+    def activations(self, region: Region[Shape]) -> Mapping[str, PackedActivation]:
+        """The parameters that are activations, by name, and how they lie in DRAM."""
 
     def schedule(self, function: tirx.PrimFunc, region: Region[Shape], capabilities: Capabilities) -> tirx.PrimFunc:
         """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""

@@ -1,13 +1,13 @@
 """Operands of lane-wise regions: how they shall lie, and how each sort of value comes to lie so."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from tvm import relax
 
 from accel.accelerator.contraction import Contraction
-from accel.lowering.layout.tiled_layout import Pads, pack_constant, pack_tensor
+from accel.lowering.layout.tiled_layout import Pads, cut_image, pack_constant, pack_tensor
 from accel.region.epilogue import INT8
 from accel.region.kinds import lane_tile
 from accel.region.shapes import Convolution, PackedActivation
@@ -28,8 +28,7 @@ class OperandLayout:
         """Another region's result as the operand, with its layout; None if it is of another size."""
         if any(self.padding):
             return _padded(tensor, known, self.padding), self.packed
-        pitches = replace(self.packed, pitch_h=known.pitch_h, pitch_w=known.pitch_w)
-        return (tensor, pitches) if pitches == known else None
+        return (tensor, known) if known.extents == self.packed.extents else None
 
     def of_constant(self, value: npt.NDArray[np.int8], gemm: Contraction) -> npt.NDArray[np.int8]:
         """A constant as the operand, which is not padded."""
@@ -46,10 +45,9 @@ class OperandLayout:
 
 
 def _padded(source: relax.Expr, packed: PackedActivation, padding: Pads) -> relax.Expr:
-    """A packed image without what its pitches have beyond it, and the padding around it, tile by tile."""
+    """A packed image without what lies around it, and the padding there, tile by tile."""
     top, left, bottom, right = padding
-    if (packed.pitch_h, packed.pitch_w) != (packed.height, packed.width):
-        source = relax.op.strided_slice(source, [2, 3], [0, 0], [packed.height, packed.width])
+    source = cut_image(source, packed)
     widths = [0, 0, 0, 0, top, bottom, left, right, 0, 0, 0, 0]
     return relax.op.nn.pad(source, widths, pad_value=float(INT8[0]))
 

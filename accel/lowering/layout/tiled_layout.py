@@ -102,8 +102,19 @@ def _unpack_plane(plane: relax.Expr, shape: Shape, packed: PackedActivation, til
     value = relax.op.reshape(relax.op.permute_dims(plane, order), whole)
     if whole == shape:
         return value
-    axes = list(range(len(shape)))
-    return relax.op.strided_slice(value, axes, [0] * len(axes), list(shape))
+    axes, first = list(range(len(shape))), [0] * len(shape)
+    if len(shape) == 4:
+        first[2:] = packed.top, packed.left
+    last = [begin + extent for begin, extent in zip(first, shape, strict=True)]
+    return relax.op.strided_slice(value, axes, first, last)
+
+
+def cut_image(tensor: relax.Expr, packed: PackedActivation) -> relax.Expr:
+    """A packed image without what lies around it."""
+    if not any(packed.around):
+        return tensor
+    last = [packed.top + packed.height, packed.left + packed.width]
+    return relax.op.strided_slice(tensor, [2, 3], [packed.top, packed.left], last)
 
 
 def pack_weights(weights: npt.NDArray[np.int8], tile: Tile) -> npt.NDArray[np.int8]:

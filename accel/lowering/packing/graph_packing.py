@@ -3,6 +3,7 @@
 Where one region feeds another the packed tensor passes straight through.
 """
 
+import json
 from dataclasses import replace
 
 from tvm import ir, relax, tirx
@@ -11,10 +12,12 @@ from tvm_ffi import structural_map
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.target import Target
 from accel.lowering.analysis.composite import CompositeRegion, clip_bounds, is_composite_call, read_composite, shape_of
+from accel.lowering.analysis.image_padding import Padding
 from accel.lowering.ir.function_attributes import (
     JOINED,
     LAUNCHES,
     REGION,
+    STORED,
     LaunchInfo,
     composite_region,
     dump_launches,
@@ -22,9 +25,11 @@ from accel.lowering.ir.function_attributes import (
     load_launches,
     region_of,
 )
+from accel.lowering.kinds.region_images import region_function
 from accel.lowering.kinds.region_kind import JoinedCall, PackedRegion, PackRequest
 from accel.lowering.kinds.registry import kind_of
 from accel.lowering.layout import tiled_layout
+from accel.lowering.packing.dram_borders import borders_of
 from accel.lowering.packing.packed_values import (
     VIEWS,
     PackedValue,
@@ -40,7 +45,7 @@ def pack(module: ir.IRModule, target: Target) -> ir.IRModule:
     """Rebuild ``main`` over packed tensors.
 
     Composites without a region are inlined as they are. The launches' names, nodes and MACs become an
-    attribute of ``main``.
+    attribute of ``main``, and so do the names of operators that stores have made superfluous.
     """
     return _Packer(module, target.contraction).module()
 
@@ -58,6 +63,8 @@ class _Packer:
         attrs = module["main"].attrs
         self.programs = load_launches(str(attrs[LAUNCHES])) if LAUNCHES in attrs else {}
         self.regions: dict[Region, ir.GlobalVar] = {}
+        self.borders = borders_of(module, gemm)
+        self.stored: list[str] = []  # operators of the host that stores have made superfluous
 
     def module(self) -> ir.IRModule:
         main = self.source["main"]
@@ -73,9 +80,8 @@ class _Packer:
                 result = self.builder.emit_output(self.values.rebuilt(main.body.body))
             self.builder.emit_func_output(result)
         module = self.builder.get()
-        module.update_func(
-            module.get_global_var("main"), module["main"].with_attr(LAUNCHES, dump_launches(self.launches))
-        )
+        packed = module["main"].with_attr(LAUNCHES, dump_launches(self.launches))
+        module.update_func(module.get_global_var("main"), packed.with_attr(STORED, json.dumps(self.stored)))
         return module
 
     def _bind(self, binding: relax.VarBinding) -> None:
@@ -85,7 +91,7 @@ class _Packer:
             self.joined[var] = value
             return
         if region is None:
-            moved = self._concatenation(value) or self._pixel(value)
+            moved = self._concatenation(value) or self._pixel(value) or self._bordered(var, value)
             if moved is not None:
                 self.values.packed[var] = moved
                 return
@@ -96,7 +102,7 @@ class _Packer:
             return
         composite = read_composite(self.source[value.op])
         request = PackRequest(value, composite, region, self._joined_operand(value))
-        self.values.packed[var] = self._launch(var, kind_of(region).pack(request, self.values))
+        self.values.packed[var] = self._launch(var, kind_of(region).pack(request, self.values), self.borders.get(var))
         if region.host_reason:
             result = self.values.unpacked(var)
             self.values.plain[var] = (
@@ -119,7 +125,16 @@ class _Packer:
         tensor, packed = concatenate_blocks(
             [operand.planes[0] for operand in known], [operand.packed for operand in known]
         )
-        return PackedValue((self.builder.emit(tensor),), packed, shape_of(value))
+        borders = {operand.border for operand in known}
+        border = borders.pop() if len(borders) == 1 and any(packed.around) else None
+        return PackedValue((self.builder.emit(tensor),), packed, shape_of(value), border=border)
+
+    def _bordered(self, var: relax.Var, value: relax.Expr) -> PackedValue | None:
+        """A result that is padded, where the padding is its border in DRAM; None for all else."""
+        padded = self.values.put_around(value)
+        if padded is not None:
+            self.stored.append(str(var.name))
+        return padded
 
     def _pixel(self, value: relax.Expr) -> PackedValue | None:
         """An image of one pixel seen as a matrix, or the other way round, which lies as it did; None for all else."""
@@ -163,7 +178,7 @@ class _Packer:
     def _region(self, region: Region, op: str) -> ir.GlobalVar:
         """The PrimFunc of a region; equal regions share one."""
         if region not in self.regions:
-            function = kind_of(region).expression(region, self.gemm)
+            function = region_function(region, self.gemm)
             function = function.with_attr(REGION, dump_region(region))
             variable = self.builder.add_func(function, f"{op}_{len(self.regions)}")
             # a composite of the host's may have the name
@@ -171,8 +186,10 @@ class _Packer:
             self.regions[region] = variable
         return self.regions[region]
 
-    def _launch(self, var: relax.Var, made: PackedRegion) -> PackedValue:
+    def _launch(self, var: relax.Var, made: PackedRegion, border: Padding | None) -> PackedValue:
         region, composite = made.region, made.composite
+        if border is not None:
+            region = replace(region, border=border.sides)
         function = self._region(region, composite.op)
         packed = region.result
         shape = tiled_layout.packed_shape(packed, self.gemm.dst)
@@ -188,6 +205,7 @@ class _Packer:
             composite.macs,
             region.host_reason,
             composite.nodes[1:] if clips else (),
+            None if border is None else border.value,
         )
         self.launches[str(value.name)] = info
         planes = [value]
@@ -196,7 +214,7 @@ class _Packer:
                 self.builder.emit(relax.TupleGetItem(value, i), name_hint=f"{var.name}_plane{i}")
                 for i in range(len(results))
             ]
-        return PackedValue(tuple(planes), packed, made.shape, made.image, made.stack)
+        return PackedValue(tuple(planes), packed, made.shape, made.image, made.stack, info.border)
 
 
 def _reads(call: ir.Call, parameter: relax.Var) -> bool:

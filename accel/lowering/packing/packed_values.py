@@ -11,9 +11,12 @@ from tvm import ir, relax
 from tvm_ffi import structural_map
 
 from accel.accelerator.contraction import Contraction
+from accel.lowering.analysis.composite import shape_of
+from accel.lowering.analysis.image_padding import NO_PADDING, Padding, padding_of
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import OperandLayout
-from accel.lowering.layout.tiled_layout import unfold_patches
+from accel.lowering.layout.tiled_layout import cut_image, unfold_patches
+from accel.region.epilogue import INT8
 from accel.region.shapes import Convolution, PackedActivation, SlidingWindow
 
 VIEWS = ("relax.expand_dims", "relax.flatten", "relax.reshape", "relax.squeeze")
@@ -26,15 +29,12 @@ _CHANNELS = 1  # the axis of an image
 def concatenate_blocks(
     tensors: Sequence[relax.Expr], layouts: Sequence[PackedActivation]
 ) -> tuple[relax.Expr, PackedActivation]:
-    """Packed images one behind the other, and their layout; what pitches have beyond an image goes if they differ."""
-    first = layouts[0]
-    pitches = {(layout.pitch_h, layout.pitch_w) for layout in layouts}
-    if len(pitches) > 1:
-        tensors = [_cut(tensor, layout) for tensor, layout in zip(tensors, layouts, strict=True)]
-        pitches = {(first.height, first.width)}
-    ((high, wide),) = pitches
-    blocks = sum(layout.blocks for layout in layouts)
-    packed = PackedActivation(first.batch, blocks, first.height, first.width, high, wide)
+    """Packed images one behind the other, and their layout; what lies around them goes if it differs."""
+    first, blocks = layouts[0], sum(layout.blocks for layout in layouts)
+    packed = replace(first, blocks=blocks)
+    if len({layout.around for layout in layouts}) > 1:
+        tensors = [cut_image(tensor, layout) for tensor, layout in zip(tensors, layouts, strict=True)]
+        packed = PackedActivation.dense(first.batch, blocks, first.height, first.width)
     return relax.op.concat(list(tensors), axis=_BLOCKS), packed
 
 
@@ -50,18 +50,13 @@ def have_one_layout(layout: PackedActivation, before: tuple[int, ...], after: tu
     return one and before[:2] == after[:2] and all(shape[2:] in ((), (1, 1)) for shape in (before, after))
 
 
-def _cut(tensor: relax.Expr, layout: PackedActivation) -> relax.Expr:
-    if (layout.pitch_h, layout.pitch_w) == (layout.height, layout.width):
-        return tensor
-    return relax.op.strided_slice(tensor, [2, 3], [0, 0], [layout.height, layout.width])
-
-
 @dataclass(frozen=True)
 class PackedValue:
     """A value that exists packed: its variables (one a plane), its layout, and the shape it stands for.
 
     ``image`` is that of the image whose pixels are the rows of a matrix, if it is one, and ``stack`` that of the
-    matrices which lie in it side by side.
+    matrices which lie in it side by side. ``border`` is what lies around its images in DRAM; None where that is nothing
+    known.
     """
 
     planes: tuple[relax.Var, ...]
@@ -69,6 +64,13 @@ class PackedValue:
     shape: tuple[int, ...]
     image: tuple[int, ...] | None = None
     stack: tuple[int, ...] | None = None
+    border: int | None = None
+
+    def padded(self, padding: Padding) -> PackedActivation | None:
+        """The layout of the value with padding around it, if it lies so in DRAM."""
+        if not any(padding.sides):
+            return self.packed
+        return self.packed.grown(padding.sides) if self.border == padding.value else None
 
     @property
     def lanes(self) -> bool:
@@ -115,20 +117,20 @@ class PackedValues:
             self.plain[var] = self.builder.emit(tensor, name_hint=f"{var.name}_unpacked")
         return self.plain[var]
 
-    def data(self, var: relax.Var, conv: Convolution) -> tuple[relax.Var, PackedActivation]:
-        """The operand packed, and its pitches: as it is if a region made it, else packed by the host."""
+    def data(self, var: relax.Var, conv: Convolution) -> tuple[relax.Var, Convolution]:
+        """The operand packed, and the convolution over it: as it is if a region made it, else packed by the host."""
         known = self.packed.get(var)
         wanted, padding = conv.data, conv.host_padding
-        if known and self._passes(known) and not any(padding) and conv.unfolded is None:
-            pitches = replace(wanted, pitch_h=known.packed.pitch_h, pitch_w=known.packed.pitch_w)
-            if pitches == known.packed:
-                return known.planes[0], pitches
+        if known and self.passes(known) and conv.unfolded is None:
+            packed = known.padded(Padding(padding, 0))
+            if packed is not None and packed.extents == wanted.extents:
+                return known.planes[0], replace(conv, data=packed, host_padding=NO_PADDING.sides)
         source = self.rebuilt(var)
         if conv.unfolded is not None:
             source = self._unfolded(self.builder.emit(source), conv, conv.unfolded)
         tensor = tiled_layout.pack_tensor(source, wanted, self.gemm.data, padding)
         name = getattr(var, "name", "constant")
-        return self.builder.emit(tensor, name_hint=f"{name}_packed"), wanted
+        return self.builder.emit(tensor, name_hint=f"{name}_packed"), conv
 
     def _unfolded(self, source: relax.Var, conv: Convolution, window: SlidingWindow) -> relax.Expr:
         channels = int(source.ty.shape[1])
@@ -136,26 +138,34 @@ class PackedValues:
             channels = conv.data.blocks * self.gemm.in_channels // math.prod(window.kernel)
         return self.builder.normalize(unfold_patches(source, window, conv.patches, channels, conv.groups))
 
-    def _passes(self, value: PackedValue) -> bool:
+    def passes(self, value: PackedValue) -> bool:
         """Whether a result can be the data of another region as it is."""
-        data, dst = self.gemm.data, self.gemm.dst
-        rows = {"m": "m", "n": "k"}  # a result's channels are summed by its reader
-        alike = tuple(rows[axis] for axis in dst.axes) == data.axes and dst.shape == data.shape
-        dtype = str(value.planes[0].ty.dtype)
-        return len(value.planes) == 1 and alike and value.whole and dtype == data.memory.dtype
+        return self.gemm.results_are_data and value.lanes
 
     def lanes(self, var: relax.Var, wanted: OperandLayout) -> tuple[relax.Var, PackedActivation]:
         """The operand of elementwise work, and its pitches: as a region made it, or packed by the host."""
         if isinstance(var, ir.GenericConst):
             return relax.const(wanted.of_constant(var.value.numpy(), self.gemm)), wanted.packed
         known = self.packed.get(var)
-        if known and (self._passes(known) or (wanted.direct and known.lanes)):
+        if known and (self.passes(known) or (wanted.direct and known.lanes)):
+            around = known.padded(Padding(wanted.padding, INT8[0]))
+            if around is not None and around.extents == wanted.packed.extents:
+                return known.planes[0], around
             passed = wanted.of_packed(known.planes[0], known.packed)
             if passed is not None:
                 tensor, packed = passed
                 return (tensor if tensor is known.planes[0] else self.builder.emit(tensor)), packed
         tensor = wanted.of_plain(self.rebuilt(var), self.gemm, self.builder)
         return self.builder.emit(tensor, name_hint=f"{getattr(var, 'name', 'constant')}_packed"), wanted.packed
+
+    def put_around(self, value: relax.Expr) -> PackedValue | None:
+        """A value that an operator pads, as a window of what lies in DRAM; None where the host pads it."""
+        around = padding_of(value)
+        known = None if around is None else self.packed.get(value.args[0])
+        if known is None or around is None or not known.lanes:
+            return None
+        packed = known.padded(around)
+        return None if packed is None else replace(known, packed=packed, shape=shape_of(value))
 
     def laid_out(self, var: relax.Expr, layout: Callable[[relax.Expr], relax.Expr]) -> relax.Expr:
         """A value as the model means it, which the host lays out."""

@@ -52,7 +52,7 @@ def read_graph(module: ir.IRModule, capabilities: Capabilities, host_nodes: Coll
     lowest = lower_bounds_of_operands(module)
     composites = {
         name: PlacedComposite(read_composite(module[name]), use, lowest[name])
-        for name, use in composite_uses(module, OPERATORS).items()
+        for name, use in composite_uses(module, OPERATORS, lowest).items()
     }
     reasons = _left_to_host(module, capabilities, host_nodes)
     return CompositeGraph(composites, residual_pairs(module, capabilities), reasons)

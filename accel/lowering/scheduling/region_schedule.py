@@ -14,7 +14,7 @@ from tvm_ffi import structural_mutate
 from accel.accelerator.target import Target
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.ir.function_attributes import map_regions
-from accel.lowering.kinds.registry import launch_kind
+from accel.lowering.kinds.region_images import scheduled_function
 from accel.region.kinds import AnyRegion
 
 
@@ -23,7 +23,7 @@ def schedule(module: ir.IRModule, target: Target) -> ir.IRModule:
     capabilities = Capabilities.of(target)
 
     def scheduled(function: tirx.PrimFunc, region: AnyRegion) -> tirx.PrimFunc:
-        return number_nests(launch_kind(region).schedule(function, region, capabilities), target.accelerator.pragmas)
+        return number_nests(scheduled_function(function, region, capabilities), target.accelerator.pragmas)
 
     return map_regions(module, scheduled)
 

@@ -94,12 +94,17 @@ def _operands_of_sums(c: Candidates, epilogue: Epilogue, results: Int64) -> tupl
     return data, weights
 
 
+def _divides(c: Candidates, conv: Convolution) -> Bools:
+    """Whether the result is whole tiles."""
+    return np.asarray((conv.out_height % c.out_rows == 0) & (conv.out_width % c.out_columns == 0))
+
+
 def _operand_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) -> npt.NDArray[np.bool_]:
     """Whether a tensor that is added comes in whole tiles, as nothing pads it.
 
     Its tiles have the contexts of the results. Where units wait by tokens, those of the inner loads must cover them.
     """
-    fit = (conv.out_height % c.out_rows == 0) & (conv.out_width % c.out_columns == 0)
+    fit = _divides(c, conv)
     if isinstance(accelerator.synchronisation, TokenSync):
         alone = (c.reductions == 1) & (c.contexts == c.result_contexts)
         fit &= (c.tiles == 1) | alone | ((c.reductions > c.contexts) & (c.result_contexts > 1))
@@ -144,11 +149,18 @@ class PricedTiling:
 
 
 def plan_convolution(
-    conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, cost: TilingCost, count: int = 1
+    conv: Convolution,
+    epilogue: Epilogue,
+    accelerator: Accelerator,
+    gemm: Contraction,
+    cost: TilingCost,
+    count: int = 1,
+    *,
+    dividing: bool = False,
 ) -> list[PricedTiling]:
     """The ``count`` cheapest tilings that fit, the best first; none if not even the smallest does.
 
-    The result's pitches are its height and width rounded up to whole tiles.
+    The result's pitches are its height and width rounded up to whole tiles; with ``dividing`` these are no more.
     """
     # where store and compute alternate inside a tile (planes) a second context gains nothing
     needed = needs_double_buffer(epilogue, accelerator, gemm)
@@ -167,6 +179,8 @@ def plan_convolution(
                 c = replace(candidates[order], result_contexts=result_contexts)
                 needed_of = needs["weights" if order == "data" else order]
                 fitting = _fits_memory(c, needed_of, conv, epilogue, accelerator, gemm, order)
+                if dividing:
+                    fitting &= _divides(c, conv)
                 if fitting.any():
                     price = np.where(fitting, cost(c, conv, epilogue, gemm, accelerator), np.inf)
                     found += _cheapest(price, c, conv, order, count)

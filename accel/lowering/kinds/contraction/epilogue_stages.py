@@ -39,6 +39,11 @@ def stage_name(number: int, steps: Steps) -> str:
     return f"epilogue{number}_{steps[0][0]}"
 
 
+def operand_name(stage: str) -> str:
+    """The parameter of the data that the sums of a stage read."""
+    return f"{stage}_data"
+
+
 def placeholder(name: str, packed: PackedActivation, tile: Tile) -> te.Tensor:
     """A packed activation as a parameter."""
     return te.placeholder(packed_shape(packed, tile), tile.memory.dtype, name=name)
@@ -119,7 +124,7 @@ def _summed_on(stages: _Stages, label: str, addend: PackedActivation | None, gem
     """Accumulators plus products with more data: ``addend``, or one tile where there is none."""
     before, shape = stages.last, stages.last.shape
     tiles = () if addend is None else packed_shape(addend, gemm.data)[:4]
-    data = stages.placeholder(f"{label}_data", (*tiles, *gemm.data.shape), gemm.data.memory.dtype)
+    data = stages.placeholder(operand_name(label), (*tiles, *gemm.data.shape), gemm.data.memory.dtype)
     blocks = (shape[1],) if addend is None else ()
     weights = stages.placeholder(f"{label}_weights", (*blocks, *gemm.weights.shape), gemm.weights.memory.dtype)
     lane = te.reduce_axis((0, gemm.in_channels), f"{label}_lane")

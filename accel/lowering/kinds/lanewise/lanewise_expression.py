@@ -18,6 +18,11 @@ Combine = Callable[[list[te.Tensor], LaneShape, tuple[int, ...]], te.Tensor]
 """The stage of the given extents that combines operands, each times its weight and padded."""
 
 
+def operand_name(number: int) -> str:
+    """The parameter of an operand."""
+    return f"x{number}"
+
+
 def lanewise_function(region: Region[LaneShape], gemm: Contraction, combine: Combine[LaneShape]) -> tirx.PrimFunc:
     """``out = store(epilogue(combine(operands)))`` as a PrimFunc.
 
@@ -29,7 +34,7 @@ def lanewise_function(region: Region[LaneShape], gemm: Contraction, combine: Com
     shape, epilogue, tiling = region.shape, region.epilogue, region.tiling
     tile = lane_tile(gemm, direct=shape.direct)
     operands = [
-        te.placeholder((o.batch, o.blocks, o.pitch_h, o.pitch_w, *tile.shape), "int8", name=f"x{number}")
+        te.placeholder((o.batch, o.blocks, o.pitch_h, o.pitch_w, *tile.shape), "int8", name=operand_name(number))
         for number, o in enumerate(shape.operands)
     ]
     diagonals = te.placeholder((len(shape.factors), *gemm.weights.shape), gemm.weights.memory.dtype, name="diagonals")

@@ -10,7 +10,8 @@ from tvm import relax, te, tirx
 
 from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.kinds.lanewise.lanewise_expression import LaneShape, lanewise_function
+from accel.lowering.analysis.image_padding import Padding
+from accel.lowering.kinds.lanewise.lanewise_expression import LaneShape, lanewise_function, operand_name
 from accel.lowering.kinds.lanewise.lanewise_schedule import schedule_lanewise
 from accel.lowering.kinds.region_kind import PackedOperands, PackedRegion, PackRequest, UsedOperation
 from accel.lowering.kinds.used_operations import (
@@ -23,7 +24,9 @@ from accel.lowering.kinds.used_operations import (
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import OperandLayout
 from accel.lowering.layout.packed_constants import rounding_vector
+from accel.region.epilogue import INT8
 from accel.region.kinds import Region
+from accel.region.shapes import PackedActivation
 
 
 class LanewiseKind(ABC, Generic[LaneShape]):
@@ -56,6 +59,14 @@ class LanewiseKind(ABC, Generic[LaneShape]):
     def expression(self, region: Region[LaneShape], gemm: Contraction) -> tirx.PrimFunc:
         """What a region computes, as tensor expressions; its parameters are the arguments, then the result."""
         return lanewise_function(region, gemm, self.combine)
+
+    def padding_of_data(self, region: Region[LaneShape]) -> Padding:
+        """The least int8, where zeros will not do."""
+        return Padding(region.shape.host_padding, INT8[0])
+
+    def activations(self, region: Region[LaneShape]) -> dict[str, PackedActivation]:
+        """The operands."""
+        return {operand_name(number): packed for number, packed in enumerate(region.shape.operands)}
 
     def schedule(self, function: tirx.PrimFunc, region: Region[LaneShape], capabilities: Capabilities) -> tirx.PrimFunc:
         """The function as the nests of its steps, with their pragmas."""

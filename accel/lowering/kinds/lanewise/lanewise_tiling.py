@@ -1,23 +1,38 @@
 """Tile of a lane-wise region, which is made of steps on accumulators: the cheapest that fits."""
 
+from collections.abc import Callable
+
 from accel.lowering.analysis.buffer_contexts import needs_double_buffer
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.lanewise_capabilities import tile_planner
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import lane_tile
 from accel.region.tile_steps import Lanewise, TilePlan, iterations_of_steps
-from accel.region.tilings import Tiling, divisors, tile_extents
+from accel.region.tilings import BORDER_WORTH, Tiling, divisors, tile_extents
 
 _SIDES = (("pad_top", "pad_bottom"), ("pad_left", "pad_right"))
 
 Tile = tuple[int, int, int]  # blocks, rows, columns
 
 
-def lanewise_tiling(shape: Lanewise, capabilities: Capabilities, epilogue: Epilogue) -> Tiling | None:
+def lanewise_tiling(
+    shape: Lanewise, capabilities: Capabilities, epilogue: Epilogue, *, bordered: bool
+) -> Tiling | None:
     """The cheapest tile, by the iterations of its steps and the bytes of its data; None if none fits.
 
-    The pitches of the result are its size in whole tiles.
+    The pitches of the result are its size in whole tiles; of one that is ``bordered`` no more, if that costs little.
     """
+    found = _cheapest(shape, capabilities, epilogue, tile_extents)
+    if not bordered or found is None:
+        return None if found is None else found[1]
+    dividing = _cheapest(shape, capabilities, epilogue, divisors)
+    return dividing[1] if dividing is not None and dividing[0] <= BORDER_WORTH * found[0] else found[1]
+
+
+def _cheapest(
+    shape: Lanewise, capabilities: Capabilities, epilogue: Epilogue, extents: Callable[[int], list[int]]
+) -> tuple[float, Tiling] | None:
+    """The cheapest tile of these extents, and its price."""
     planned, (height, width), steps = tile_planner(shape, capabilities), shape.size, len(epilogue.grouped)
     whole = not shape.direct and needs_double_buffer(
         epilogue, capabilities.accelerator, capabilities.gemm
@@ -25,8 +40,8 @@ def lanewise_tiling(shape: Lanewise, capabilities: Capabilities, epilogue: Epilo
     data = shape.operands[0]
     for contexts in (2, 1):
         best: tuple[float, Tiling] | None = None
-        for rows in tile_extents(height):
-            for columns in tile_extents(width):
+        for rows in extents(height):
+            for columns in extents(width):
                 if not _padding_is_loadable(shape, capabilities, rows, columns):
                     continue
                 plan = planned(rows, columns)
@@ -41,7 +56,7 @@ def lanewise_tiling(shape: Lanewise, capabilities: Capabilities, epilogue: Epilo
                         pitches = -(-height // rows) * rows, -(-width // columns) * columns
                         best = price, Tiling(*tile, 1, 1, 1, "stream", contexts, contexts, *pitches)
         if best is not None:
-            return best[1]
+            return best
     return None
 
 
