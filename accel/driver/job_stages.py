@@ -364,8 +364,9 @@ def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
     requantize, scales = requantisation(target)
     at_once = requantize in ("multiply at once", "multiply and round")
     by_channel = options.weight_scales == "channel" or (options.weight_scales == "auto" and at_once)
-    # where a float scales, loads of images that the host padded took no more cycles
-    usual: ZeroPoints = "all" if requantize == "scale" else "unpadded"
+    # where results do not lie as data the host lays these out, and loads that pad leave it less to write
+    shifting: ZeroPoints = "fused" if target.contraction.results_are_data else "unpadded"
+    usual: ZeroPoints = "all" if requantize == "scale" else shifting
     zero_points = usual if options.zero_points == "auto" else options.zero_points
     return Scheme("free" if by_channel else scales, by_channel, zero_points, options.calibration_method)
 

@@ -53,11 +53,13 @@ class QuantisationOptions(pydantic.BaseModel):
         "`auto`: for each channel where the accelerator multiplies and shifts in one instruction, else for the tensor. "
         "By channel, an accelerator that cannot requantise so leaves that to the host",
     )
-    zero_points: Literal["auto", "none", "unpadded", "all"] = Field(
+    zero_points: Literal["auto", "none", "unpadded", "fused", "all"] = Field(
         "auto",
         description="which activations of a float model may have a zero point, which doubles the resolution behind a "
-        "relu: `none`; `unpadded`, those that no convolution or pooling pads; `all`, and then the host pads with it. "
-        "`auto` is `all` where the accelerator scales by a float, else `unpadded`",
+        "relu: `none`; `unpadded`, those that no convolution or pooling pads; `fused`, also those that are padded but "
+        "for results of a relu by itself; `all`. What is padded lies in DRAM within a border of its zero point, or the "
+        "host pads it. `auto` is `all` where the accelerator scales by a float, `fused` where it shifts and its "
+        "results lie in DRAM as data do, else `unpadded`",
     )
 
 

@@ -37,12 +37,13 @@ def host_ops(
     """
     launches = list(load_launches(str(module["main"].attrs[LAUNCHES])).values())
     shared = {node for launch in launches for node in launch.nodes}
-    reasons = {
+    left = {
         node: launch.host_reason
         for launch in launches
         if launch.host_reason
         for node in launch.host_nodes or launch.nodes
     }
+    reasons = dict(left)
     facts, title = HostGraphFacts.of(imported.model, floats=floats), accelerator.title
     parts: dict[str, dict[str, str]] = {}
     unsaid = _vector_reasons(module)
@@ -63,7 +64,8 @@ def host_ops(
                 merged = name not in shared and name != node.name and op not in (told, *_QUANTISED)
                 reasons[name] = f"{op} became part of {told}; {why}" if merged else why
     causes = _causes(imported, stored)
-    reasons |= {name: f"the host has a part of it: {'; '.join(found)}" for name, found in causes.items()}
+    parted = {name: f"the host has a part of it: {'; '.join(found)}" for name, found in causes.items()}
+    reasons |= {name: f"{left[name]}; {part}" if name in left else part for name, part in parted.items()}
     for variable, function in module.functions.items():
         reason = function.attrs.get(HOST_REASON) if function.attrs is not None else None
         if reason is not None:

@@ -129,7 +129,8 @@ def half_range_warnings(tensors: Collection[str], model: onnx.ModelProto, title:
         f"of {'1 tensor' if len(found) == 1 else f'{len(found)} tensors'} behind a relu, int8 has 128 levels and not "
         f"256, up to 6 dB less: {', '.join(found[:_NAMED])}{more}; convolutions or poolings pad them, and loads of "
         f"{title} pad with the integer 0 alone, which so has to stand for 0; with options.zero_points all "
-        "(--zero-points all) they have all levels, and the host pads them",
+        "(--zero-points all) they have all levels, and lie in DRAM within a border of their zero point, or the host "
+        "pads them",
     )
 
 

@@ -22,7 +22,7 @@ WeightScales = Annotated[
     Literal["auto", "tensor", "channel"], typer.Option(help="What of a float model's weights has a scale.")
 ]
 ZeroPoints = Annotated[
-    Literal["auto", "none", "unpadded", "all"],
+    Literal["auto", "none", "unpadded", "fused", "all"],
     typer.Option(help="Which of a float model's activations may have a zero point."),
 ]
 Data = Annotated[Path | None, typer.Option(help="Directory of the store; else CYCLOPS_DATA, else ./data.")]

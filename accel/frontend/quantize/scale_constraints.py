@@ -67,13 +67,15 @@ def loosened_joins(model: onnx.ModelProto, targets: Targets, losses: Mapping[str
 def shiftable_tensors(model: onnx.ModelProto, targets: Targets, which: ZeroPoints) -> frozenset[str]:
     """Returns the activations that may have a zero point.
 
-    Zeros around an image are what loads bring by themselves, and other numbers the host must write there; the largest
+    Zeros around an image are what loads bring by themselves, and other numbers must be in DRAM; the largest
     of two tensors' integers stands for the largest number only if both have the same zero point; and what the zero
     point of a product's second matrix adds to its rows the host would have to take off.
     """
     if which == "none":
         return frozenset()
-    padded = padded_tensors(model) if which == "unpadded" else set[str]()
+    padded = padded_tensors(model) if which in ("unpadded", "fused") else set[str]()
+    if which == "fused":
+        padded &= _of_relus_alone(model, targets)
     compared = {str(name) for node in targets.additions if node.op_type in ("Max", "Min") for name in node.input}
     second = {str(node.input[1]) for node in targets.products}
     found: set[str] = set()
@@ -81,6 +83,13 @@ def shiftable_tensors(model: onnx.ModelProto, targets: Targets, which: ZeroPoint
         if (padded | compared | second).isdisjoint(group):
             found.update(group)
     return frozenset(found)
+
+
+def _of_relus_alone(model: onnx.ModelProto, targets: Targets) -> set[str]:
+    """The results of relus and clips that read what has a scale, so that they follow no sums."""
+    quantised = set(targets.activations)
+    alone = (node for node in model.graph.node if node.op_type in ("Clip", "Relu"))
+    return {str(node.output[0]) for node in alone if node.input[0] in quantised}
 
 
 def padded_tensors(model: onnx.ModelProto) -> set[str]:

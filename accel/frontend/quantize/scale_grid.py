@@ -21,9 +21,10 @@ _BLOCK = 1 << 13  # elements that are looked at together: they stay in the cache
 _MAX_EXPONENT = 55  # the product of two scales is still a normal float32
 
 
-ZeroPoints = Literal["none", "unpadded", "all"]
-"""Which activations may have a zero point: none; those that no operator of windows reads with zeros around them, as the
-host would have to pad these; or all that a zero point helps."""
+ZeroPoints = Literal["none", "unpadded", "fused", "all"]
+"""Which activations may have a zero point: none; those that no operator of windows reads with zeros around them, which
+loads bring by themselves; also those of these that come with the sums of a layer, where a zero point costs no more than
+rounding does, and not from a relu by itself; or all that a zero point helps."""
 
 
 @dataclass(frozen=True)

@@ -328,7 +328,7 @@ def test_a_bias_makes_up_for_what_the_rounding_of_weights_adds_on_average() -> N
 
 
 @pytest.mark.parametrize("pads", [0, 1])
-@pytest.mark.parametrize("which", ["none", "unpadded", "all"])
+@pytest.mark.parametrize("which", ["none", "unpadded", "fused", "all"])
 def test_zero_points_are_where_the_scheme_has_them(pads: int, which: ZeroPoints) -> None:
     network = Network()
     y = network.node("Relu", "relu", [network.conv("first", network.input("x", (1, 3, 10, 10)), (3, 8))])
@@ -336,7 +336,7 @@ def test_zero_points_are_where_the_scheme_has_them(pads: int, which: ZeroPoints)
     network.output(network.conv("second", y, (8, 4), pads=[pads] * 4), (1, 4, size, size))
     model = quantize_model(network.model(), scheme=Scheme("free", zero_points=which))
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    expected = -128 if which == "all" or (which == "unpadded" and not pads) else 0
+    expected = -128 if which in ("all", "fused") or (which == "unpadded" and not pads) else 0
     assert constants["relu_zero_point"] == expected
     imported = import_integer_model(model, "scale")
     image = draw_inputs(network.model())
@@ -344,6 +344,25 @@ def test_zero_points_are_where_the_scheme_has_them(pads: int, which: ZeroPoints)
     # zeros around the image stand for zeros
     assert np.abs(wanted - found).max() <= 1.01 * constants["second_scale"]
     assert sqnr(run_onnx(network.model(), image)[0], found) > 30
+
+
+@pytest.mark.parametrize(("pads", "which"), [(0, "fused"), (1, "fused"), (1, "all")])
+def test_a_padded_relu_by_itself_has_no_zero_point_unless_all_have(pads: int, which: ZeroPoints) -> None:
+    """It would catch one where each tile takes a pass more for it, and none where nothing has to stand for 0."""
+    network = Network()
+    cut = network.node(
+        "Slice",
+        "cut",
+        [
+            network.conv("first", network.input("x", (1, 3, 10, 10)), (3, 8)),
+            *(network.constant(name, np.array([value])) for name, value in (("begin", 0), ("end", 6), ("axis", 3))),
+        ],
+    )
+    y = network.node("Relu", "relu", [cut])
+    network.output(network.conv("second", y, (8, 4), pads=[pads] * 4), (1, 4, 6 + 2 * pads, 4 + 2 * pads))
+    model = quantize_model(network.model(), scheme=Scheme("free", zero_points=which))
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    assert constants["relu_zero_point"] == (0 if pads and which == "fused" else -128)
 
 
 @pytest.mark.parametrize(

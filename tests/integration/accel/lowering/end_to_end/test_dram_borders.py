@@ -21,13 +21,15 @@ from accel.lowering.ir.host_runs import HostRun, split_main
 from accel.program.program_model import HostStep, Launch, Program
 from accel.simulate.engine import Simulation, simulate
 from accel.simulate.machine_state import segment_view
+from accel.verify.output_comparison import sqnr_db
+from examples.graph import Graph
 from examples.networks import build as example
 from tests.helpers.marking import rest_all, rest_slow, share
 from tests.helpers.models.build_models import build, imported, lower
 from tests.helpers.models.padded_readers import PaddedImage, Reader, padded_image_model, padded_images
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.reference import dyadic
-from tests.reference.host import draw_inputs, run_relax
+from tests.reference.host import draw_inputs, run_onnx, run_relax
 
 _KINDS = {"vta": ("conv", "sum", "max"), "gemmini": ("conv",)}
 _BOTH = PaddedImage(1, 16, 12, 9, -128, (Reader("conv"), Reader("conv", 5, (2, 0, 1, 2)), Reader("conv", 1, (0,) * 4)))
@@ -164,3 +166,34 @@ def test_networks_have_no_step_of_the_host_between_launches(preset: str, name: s
     model = ensure_quantised(example(name), scheme=scheme_of(target, QuantisationOptions()))
     runs = split_main(lower(model, target.accelerator, "pack"))
     assert [at for at, run in enumerate(runs) if isinstance(run, HostRun)] == [0, len(runs) - 1]
+
+
+def stacked(kernel: int = 3) -> onnx.ModelProto:
+    """Float32: convolutions that pad, each behind a relu, as of a U-Net on one level."""
+    graph, random = Graph("stacked"), np.random.default_rng(11)
+    x, channels = graph.input("x", (1, 3, 24, 24)), 3
+    for number in range(5):
+        size = (16, channels, kernel, kernel)
+        weight = random.normal(0, (2 / (channels * kernel**2)) ** 0.5, size).astype(np.float32)
+        made = graph.node("Conv", f"conv{number}", [x, graph.constant(f"w{number}", weight)], pads=[kernel // 2] * 4)
+        x, channels = graph.node("Relu", f"relu{number}", [made]), 16
+    graph.output(x, (1, 16, 24, 24))
+    return graph.model()
+
+
+@pytest.mark.slow
+def test_what_is_padded_has_all_levels_on_machines_that_shift() -> None:
+    """It would catch relus ahead of padded convolutions with half of the levels: 2 dB of five layers."""
+    target, model, random = Target(load_accelerator("vta")), stacked(), np.random.default_rng(12)
+    samples = random.normal(size=(4, 1, 3, 24, 24)).astype(np.float32)
+    accuracy = {}
+    for which in ("unpadded", "auto"):
+        options = QuantisationOptions.model_validate({"zero_points": which})
+        scheme = scheme_of(target, options)
+        quantised = ensure_quantised(model, {"x": samples}, scheme=scheme)
+        graph = imported(quantised, target.accelerator)
+        (found,) = zip(*(run_relax(graph, sample) for sample in samples), strict=True)
+        (wanted,) = zip(*(run_onnx(model, {"x": sample}) for sample in samples), strict=True)
+        accuracy[which] = sqnr_db(np.stack(found), np.stack(wanted))
+        assert pads_between(build(quantised, target.accelerator)) == 0
+    assert accuracy["auto"] > accuracy["unpadded"] + 1.5
