@@ -1,5 +1,6 @@
 """Kinds of regions: each shape has one, is written and read as itself, and the most telling refusal is given."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,8 +41,10 @@ def test_every_shape_has_one_kind() -> None:
 
 @pytest.mark.parametrize("shape", REGIONS, ids=lambda shape: shape.kind)
 def test_regions_are_read_as_they_were_written(shape: RegionShape) -> None:
-    function = tirx.PrimFunc([], tirx.Evaluate(0)).with_attr(REGION, dump_region(region(shape)))
-    assert region_of(function) == region(shape)
+    for one in (region(shape), replace(region(shape), border=(1, 2, 3, 4))):
+        function = tirx.PrimFunc([], tirx.Evaluate(0)).with_attr(REGION, dump_region(one))
+        assert region_of(function) == one
+    assert dump_region(one) != dump_region(region(shape)), "programs that are kept differ"
     assert region_of(tirx.PrimFunc([], tirx.Evaluate(0))) is None
     assert registry.kind_of(region(shape)).shape is type(shape)
 
@@ -50,6 +53,8 @@ def test_regions_are_read_as_they_were_written(shape: RegionShape) -> None:
 def test_results_lie_in_whole_tiles(shape: RegionShape, size: tuple[int, int, int, int]) -> None:
     one = region(shape)
     assert one.result == PackedActivation(*size, pitch_h=9, pitch_w=12)
+    within = replace(one, border=(1, 2, 3, 4)).result
+    assert within == PackedActivation(*size, pitch_h=1 + 9 + 3, pitch_w=2 + 12 + 4, top=1, left=2)
     batch, blocks, height, width = size
     assert one.tiles == batch * blocks * -(-height // 3) * -(-width // 4)
 
