@@ -10,7 +10,14 @@ from accel.frontend.integer_recovery.recover_integers import ImportedModel
 from accel.frontend.legalize.qdq_form import OPERATORS
 from accel.frontend.legalize.recurrent_cells import RECURRENT
 from accel.frontend.relax_import.relax_importer import ImportedNode
-from accel.lowering.ir.function_attributes import HOST_REASON, LAUNCHES, STORED, VECTOR_REASONS, LaunchInfo, load_launches
+from accel.lowering.ir.function_attributes import (
+    HOST_REASON,
+    LAUNCHES,
+    STORED,
+    VECTOR_REASONS,
+    LaunchInfo,
+    load_launches,
+)
 from accel.report.host_reasons import (
     HostGraphFacts,
     composed_reason,
