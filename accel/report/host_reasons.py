@@ -1,8 +1,8 @@
 """Why the host computes a node: what the accelerator has no instruction for, or what this compiler does not map to one.
 
 An accelerator without a memory of floats has no instruction for exp, a logarithm, a root or a division, so of those it
-is the instructions that lack them. Everything else is a limit of the compiler, which a model of another form may keep to;
-the reason says of which. Of one that computes with floats it is what its vector programs lack (``vector_reason``).
+is the instructions that lack them. Everything else is a limit of the compiler, which a model of another form may keep
+to; the reason says of which. Of one that computes with floats it is what its vector programs lack (``vector_reason``).
 """
 
 from collections.abc import Collection, Mapping
