@@ -95,7 +95,7 @@ def test_a_graph_of_floats(shape: tuple[int, ...], steps: tuple[tuple[str, int],
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SHAPES, st.lists(STEPS, min_size=1, max_size=7))
 @example([2, 64, 130], [("LayerNormalization", 7), ("Softmax", 0), ("LayerNormalization", 8)])
 def test_random_graphs_of_floats(tmp_path: Path, shape: list[int], steps: list[tuple[str, int]]) -> None:
