@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Instruction, Operation
 from accel.accelerator.memories import Memory
-from accel.expression.element_types import TensorType
+from accel.expression.element_types import CAST_TO, TensorType
 from accel.expression.parser import parse_statement
 from accel.expression.simplify import simplify_product
 from accel.expression.typecheck import Typed, check_statement
 
 _SCALARS = {"unsigned": "int32", "signed": "int32", "float32": "float32"}
-_CASTS = {"int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32", "uint32": "u32", "float32": "f32"}
 
 
 @dataclass(frozen=True)
@@ -109,5 +108,5 @@ def plain_copy(copy: Copy, memory: Memory) -> Operation:
     axes = ", ".join(f"a{axis}" for axis in range(len(memory.shape)))
     target, source = ("sram", "dram") if copy.direction == "load" else ("dram", "sram")
     dtype = memory.dtype if copy.direction == "load" else copy.dram_dtype
-    value = f"{source}[{axes}]" if memory.dtype == copy.dram_dtype else f"{_CASTS[dtype]}({source}[{axes}])"
+    value = f"{source}[{axes}]" if memory.dtype == copy.dram_dtype else f"{CAST_TO[dtype]}({source}[{axes}])"
     return Operation(name="copy", does=f"{target}[{axes}] = {value}")

@@ -20,6 +20,8 @@ CASTS: Mapping[str, str] = MappingProxyType(
     }
 )
 ELEMENT_TYPES = tuple(CASTS.values())
+CAST_TO: Mapping[str, str] = MappingProxyType({dtype: name for name, dtype in CASTS.items()})
+"""The name of the cast to each type."""
 
 
 def is_float(dtype: str) -> bool:

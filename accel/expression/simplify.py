@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from accel.expression.element_types import CASTS, is_float, limits
+from accel.expression.element_types import CAST_TO, is_float, limits
 from accel.expression.syntax_tree import Access, Binary, Cast, Expression
 from accel.expression.typecheck import Typed, TypedExpression, check_statement
 
@@ -58,5 +58,5 @@ def _holds(dtype: str, values: Range) -> bool:
 
 
 def _cast(factor: TypedExpression, dtype: str) -> Expression:
-    to = next(name for name, known in CASTS.items() if known == dtype)
+    to = CAST_TO[dtype]
     return factor.expression if factor.dtype == dtype else Cast(to, factor.expression)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from accel.expression.element_types import CASTS, ELEMENT_TYPES, TensorType, is_float, limits, single
+from accel.expression.element_types import CAST_TO, CASTS, ELEMENT_TYPES, TensorType, is_float, limits, single
 from accel.expression.syntax_tree import (
     FLOAT_FUNCTIONS,
     Access,
@@ -137,7 +137,7 @@ def _check_single(literal: Literal) -> None:
 
 
 def _refuse(expression: Expression, found: str, expected: str) -> NoReturn:
-    cast = next(name for name, dtype in CASTS.items() if dtype == expected)
+    cast = CAST_TO[expected]
     what = "it or its parts" if len(children(expression)) > 1 else "it"
     raise ExpressionError(f"{expression} is {found}; expected {expected}: cast {what} with {cast}()")
 

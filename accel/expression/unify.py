@@ -4,19 +4,30 @@ The statement's value is matched as a front end of TVM would write it.
 """
 
 import functools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import sym, tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal
 
-from accel.expression.element_types import bits_of, is_float, is_signed
+from accel.expression.element_types import TensorType, bits_of, is_float, is_signed
 from accel.expression.matcher import Accept, Bound, Matcher, TooManySteps
-from accel.expression.syntax_tree import FLOAT_FUNCTIONS, Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
+from accel.expression.syntax_tree import (
+    FLOAT_FUNCTIONS,
+    Access,
+    Binary,
+    Call,
+    Cast,
+    Literal,
+    Negate,
+    Scalar,
+    Select,
+    Statement,
+)
 from accel.expression.tir_terms import equal, same_place
-from accel.expression.typecheck import SHIFTS, Typed, TypedExpression
+from accel.expression.typecheck import SHIFTS, Typed, TypedExpression, check_statement
 
 BINARY: dict[str, Any] = {
     "+": tirx.Add,
@@ -65,6 +76,43 @@ def tvm_form(node: TypedExpression, leaf: Leaf) -> tirx.Expr:
         case Call(function, _):
             found = _call(function, node.dtype, below)
     return found
+
+
+def tvm_value(statement: Statement, tensors: Mapping[str, TensorType], leaf: Leaf) -> tirx.Expr:
+    """Returns the right side of a statement without scalars, as :func:`tvm_form`.
+
+    Raises:
+        ExpressionError: it does not fit its tensors.
+    """
+    return tvm_form(check_statement(replace(statement, combiner=None), tensors, {}).value, leaf)
+
+
+def tvm_store(statement: Statement, tensors: Mapping[str, TensorType], leaf: Leaf) -> tirx.BufferStore:
+    """Returns the store of a statement without scalars, as a front end of TVM would write it.
+
+    ``leaf`` gives the load of each element, the target's too.
+
+    Raises:
+        ExpressionError: it does not fit its tensors.
+    """
+    own: Any = leaf(statement.target, tensors[statement.target.name].dtype)
+    value = tvm_value(statement, tensors, leaf)
+    if statement.combiner is not None:
+        value = COMBINED[statement.combiner](own, value)
+    return tirx.BufferStore(own.source, value, list(own.indices))
+
+
+def elements_apart(place: Callable[[str], tuple[str, str]]) -> Leaf:
+    """Returns loads of elements of which each has a buffer of its own; ``place`` gives type and scope of a tensor."""
+    elements: dict[Access | Scalar, tirx.Expr] = {}
+
+    def element(leaf: Access | Scalar, _dtype: str) -> tirx.Expr:
+        if leaf not in elements:
+            dtype, scope = place(leaf.name)
+            elements[leaf] = tirx.decl_buffer((1,), dtype, leaf.name, scope=scope)[0]
+        return elements[leaf]
+
+    return element
 
 
 def _shift(node: TypedExpression, value: tirx.Expr, count: tirx.Expr, leaf: Leaf) -> tirx.Expr:

@@ -1,6 +1,5 @@
 """The shape of a vector program: statements of one instruction each, over tensors of common axes, cut along some."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -89,16 +88,6 @@ class VectorProgram:
     def shared(self) -> frozenset[str]:
         """The buffers that are loaded once for all tiles, by name."""
         return loaded_once(self.parsed, {tensor.name: tensor for tensor in self.tensors}, self.cut)
-
-    @property
-    def elements(self) -> int:
-        """Elements that the statements compute, loads and stores left out; those that a reduction reads count."""
-        return sum(
-            math.prod(self.extents[axis] for axis in self.axes_of(statement))
-            for statement in self.parsed
-            if self.tensor(statement.target.name).memory
-            and all(self.tensor(name).memory for name in statement.operands)
-        )
 
 
 def loaded_once(

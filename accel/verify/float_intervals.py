@@ -79,11 +79,9 @@ def _slice(program: VectorProgram, result: str) -> list[Statement]:
         name = statement.target.name
         if name not in wanted:
             continue
-        if statement.combiner is None and not statement.reads_target:
+        if statement.combiner is None:
             wanted.discard(name)
-        wanted.update(statement.operands)
-        if statement.reads_target:
-            wanted.add(name)
+        wanted.update(access.name for access in statement.accesses)
         kept.append(statement)
     return kept[::-1]
 
@@ -124,11 +122,8 @@ def _combined(statement: Statement, before: Interval, given: Interval, kept: int
     over = tuple(range(kept, low.ndim))
     if statement.combiner != "+":
         pick = np.maximum if statement.combiner == "max" else np.minimum
-        return Interval(
-            pick(before.low, pick.reduce(low, axis=over)) if over else pick(before.low, low),
-            pick(before.high, pick.reduce(high, axis=over)) if over else pick(before.high, high),
-            whole,
-        )
+        low, high = (pick.reduce(end, axis=over) for end in (low, high))
+        return Interval(pick(before.low, low), pick(before.high, high), whole)
     count = math.prod(low.shape[kept:])
     magnitude = np.sum(np.maximum(np.abs(low), np.abs(high)), axis=over)
     magnitude = magnitude + np.maximum(np.abs(before.low), np.abs(before.high))

@@ -7,14 +7,13 @@ from typing import Any
 from tvm import te, tirx
 
 from accel.accelerator.contraction import Contraction
-from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.instructions import Copy
 from accel.errors import CompileError
 from accel.expression.element_types import TensorType
 from accel.expression.syntax_tree import Access, Scalar, Statement
-from accel.expression.typecheck import check_statement
-from accel.expression.unify import COMBINED, tvm_form
+from accel.expression.unify import COMBINED, elements_apart, tvm_store, tvm_value
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.inject.operation_matching import OperationMatch, matching_operations
+from accel.lowering.inject.operation_matching import DRAM, OperationMatch, matching_operations
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.lowering.kinds.lanewise.lanewise_schedule import in_loops, scratchpad_buffer
@@ -47,33 +46,32 @@ class VectorKind:
 
     def instructions(self, region: VectorRegion, capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order; an operation may come more than once."""
-        program = region.shape
+        program, memory = region.shape, capabilities.accelerator.memory
+
+        def place(name: str) -> tuple[str, str]:
+            tensor = program.tensor(name)
+            return tensor.dtype, memory(tensor.memory).scope if tensor.memory else DRAM
+
         for statement in program.parsed:
-            choice = _choice(program, statement, capabilities)
+            store = tvm_store(statement, _types(program, statement), elements_apart(place))
+            choice = _operation(store, capabilities)
             role: Role = "compute"
             if isinstance(choice.meaning.instruction, Copy):
                 role = "load data" if choice.meaning.instruction.direction == "load" else "store"
-            yield UsedOperation(role, _used(choice), choice.meaning.operation)
+            yield UsedOperation(role, choice.meaning.instruction, choice.meaning.operation)
 
     def host_layout(self, _region: VectorRegion) -> list[str]:
         """Nothing: its tensors lie as the model has them."""
         return []
 
 
-def _used(choice: OperationMatch) -> Copy | Compute:
-    return choice.meaning.instruction
-
-
-def _typed_value(program: VectorProgram, statement: Statement, leaf: Any) -> Any:
-    """The value of a statement, as the front end of TVM would write it."""
-    names = (statement.target.name, *statement.operands)
-    types = {}
-    for name in names:
-        tensor = program.tensor(name)
-        axes = tuple(axis for axis in tensor.axes if axis != UNIT)
-        types[name] = TensorType(tensor.dtype, tuple(program.extents[axis] for axis in axes))
-    typed = check_statement(Statement(statement.target, None, statement.value), types, {})
-    return tvm_form(typed.value, leaf)
+def _types(program: VectorProgram, statement: Statement) -> dict[str, TensorType]:
+    """The tensors of a statement, without dimensions of extent 1."""
+    tensors = [program.tensor(name) for name in (statement.target.name, *statement.operands)]
+    return {
+        tensor.name: TensorType(tensor.dtype, tuple(program.extents[axis] for axis in tensor.axes if axis != UNIT))
+        for tensor in tensors
+    }
 
 
 def _computed(program: VectorProgram, statement: Statement, known: Mapping[str, te.Tensor]) -> te.Tensor:
@@ -91,7 +89,7 @@ def _computed(program: VectorProgram, statement: Statement, known: Mapping[str, 
             places = [0 if axis == UNIT else at[axis_name(axis)] for axis in tensor.axes]
             return known[access.name][tuple(places) or (0,)]
 
-        value = _typed_value(program, statement, leaf)
+        value = tvm_value(statement, _types(program, statement), leaf)
         return value if not reduced else _REDUCTIONS[str(statement.combiner)](value, list(reduced.values()))
 
     made = te.compute(shape, element, name=statement.target.name)
@@ -194,12 +192,8 @@ class _Tiles:
             chip = [variables[axis] for axis in tensor.axes]
             return buffers[tensor.name][tuple(chip) or (tirx.const(0, "int32"),)]
 
-        own = leaf(statement.target)
-        value = _typed_value(program, statement, leaf)
-        if statement.combiner is not None:
-            value = COMBINED[statement.combiner](own, value)
-        store = tirx.BufferStore(own.source, value, list(own.indices))
-        pragma = _choice(program, statement, self.capabilities).meaning.instruction.pragma
+        store = tvm_store(statement, _types(program, statement), leaf)
+        pragma = _operation(store, self.capabilities).meaning.instruction.pragma
         loops = loops or [(tirx.Var("once", "int32"), 1)]
         return in_loops([variable for variable, _ in loops], [extent for _, extent in loops], store, pragma)
 
@@ -217,23 +211,9 @@ def _dram_index(axis: int, variables: Mapping[int, Any], place: _Place) -> Any:
     return place.first[axis] + variables[axis] if axis in place.first else variables[axis]
 
 
-def _choice(program: VectorProgram, statement: Statement, capabilities: Capabilities) -> OperationMatch:
-    """The operation that does a statement."""
-    scopes = {memory.name: memory.scope for memory in capabilities.accelerator.memories} | {"": "global"}
-    elements: dict[Any, Any] = {}
-
-    def leaf(access: Access | Scalar, _dtype: str = "") -> Any:
-        tensor = program.tensor(access.name)
-        if access not in elements:
-            elements[access] = tirx.decl_buffer((1,), tensor.dtype, tensor.name, scope=scopes[tensor.memory])[0]
-        return elements[access]
-
-    own = leaf(statement.target)
-    value = _typed_value(program, statement, leaf)
-    if statement.combiner is not None:
-        value = COMBINED[statement.combiner](own, value)
-    store = tirx.BufferStore(own.source, value, [0])
+def _operation(store: tirx.BufferStore, capabilities: Capabilities) -> OperationMatch:
+    """The operation that does what a store does."""
     found = next(matching_operations(store, capabilities.target.semantics, capabilities.target), None)
     if found is None:
-        raise CompileError(f"no instruction does {statement}", field=INSTRUCTIONS)
+        raise CompileError(f"no instruction does {store.buffer.name} = {store.value}", field=INSTRUCTIONS)
     return found

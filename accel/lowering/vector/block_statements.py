@@ -7,11 +7,10 @@ from tvm import ir, s_tir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal
 
-from accel.expression.element_types import CASTS, single
+from accel.expression.element_types import CAST_TO, single
 from accel.expression.syntax_tree import Access, Binary, Call, Cast, Combiner, Expression, Literal, Select
 from accel.lowering.vector.whole_floats import LegalStatement, LegalTensor
 
-_TYPES = {dtype: name for name, dtype in CASTS.items()}
 _COMBINERS: dict[type, Combiner] = {tirx.Add: "+", tirx.Max: "max", tirx.Min: "min"}
 _BINARY = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
 _PAIRS = {tirx.Max: "max", tirx.Min: "min"}
@@ -172,14 +171,14 @@ class _Reader:
 
     def _cast(self, value: tirx.Cast) -> Expression:
         dtype = str(value.ty.dtype)
-        if dtype not in _TYPES:
+        if dtype not in CAST_TO:
             raise UnsaidError(f"documents know no {dtype}")
         inner = value.value
         if dtype == "float32" and (found := self._whole(inner)) is not None:
             return found
         while isinstance(inner, tirx.Cast) and dtype in ("float32", "int32") and _widens(inner):
             inner = inner.value
-        return Cast(_TYPES[dtype], self.expression(inner))
+        return Cast(CAST_TO[dtype], self.expression(inner))
 
     def _whole(self, value: Any) -> Expression | None:
         """A sum of a narrow integer and a constant, as a float: both are float32, and so is the sum."""

@@ -37,8 +37,7 @@ from accel.expression.syntax_tree import (
     with_children,
     with_leaves,
 )
-from accel.expression.typecheck import check_statement
-from accel.expression.unify import COMBINED, tvm_form
+from accel.expression.unify import elements_apart, tvm_store
 from accel.lowering.inject.operation_matching import DRAM, matching_operations
 from accel.lowering.vector.whole_floats import FLOAT
 
@@ -206,25 +205,16 @@ class InstructionCover:
     def _store(
         self, cut: Expression, target: Access, lying: Mapping[str, Lying], combining: Statement | None
     ) -> tirx.BufferStore:
-        """The store of a cut expression, as the front end of TVM would write it; each element has its own buffer."""
-        elements: dict[Access, Any] = {}
+        """The store of a cut expression, of which each element has its own buffer."""
 
-        def element(leaf: Access | Scalar, _dtype: str = "") -> Any:
-            assert isinstance(leaf, Access)
-            if leaf not in elements:
-                where = lying[leaf.name]
-                scope = self._target.accelerator.memory(where.memory).scope if where.memory else DRAM
-                elements[leaf] = tirx.decl_buffer((1,), where.dtype, leaf.name, scope=scope)[0]
-            return elements[leaf]
+        def place(name: str) -> tuple[str, str]:
+            where = lying[name]
+            return where.dtype, self._target.accelerator.memory(where.memory).scope if where.memory else DRAM
 
-        own = element(target)
-        names = {leaf.name: leaf for leaf in (target, *walk(cut)) if isinstance(leaf, Access)}
-        tensors = {name: TensorType(lying[name].dtype, (1,) * len(leaf.indices)) for name, leaf in names.items()}
-        typed = check_statement(Statement(target, None, cut), tensors, {})
-        value = tvm_form(typed.value, element)
-        if combining is not None and combining.combiner is not None:
-            value = COMBINED[combining.combiner](own, value)
-        return tirx.BufferStore(own.source, value, [0])
+        leaves = [leaf for leaf in (target, *walk(cut)) if isinstance(leaf, Access)]
+        tensors = {leaf.name: TensorType(lying[leaf.name].dtype, (1,) * len(leaf.indices)) for leaf in leaves}
+        statement = Statement(target, combining.combiner if combining else None, cut)
+        return tvm_store(statement, tensors, elements_apart(place))
 
     def _size(self, target: Access, value: Expression) -> int:
         axes = {axis for leaf in (target, *walk(value)) if isinstance(leaf, Access) for axis in leaf.axes}

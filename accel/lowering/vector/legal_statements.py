@@ -4,6 +4,7 @@ Nothing here knows an operator: what TVM writes as loops over stores of whole el
 minima, can be said; what it writes otherwise cannot, and the reason says where.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
@@ -119,23 +120,33 @@ def _module_of(composite: relax.Function) -> ir.IRModule:
     return relax.transform.LegalizeOps()(ir.IRModule({"main": plain.with_attr("global_symbol", "main")}))
 
 
-def _module(value: ir.Call, given: list[relax.Expr]) -> ir.IRModule:
-    """A module whose ``main`` is the call."""
+_Renamed = Callable[[relax.Expr], relax.Expr]
+
+
+def _module_that(make: Callable[[relax.BlockBuilder, _Renamed], relax.Expr], given: list[relax.Expr]) -> ir.IRModule:
+    """A module whose ``main`` is what ``make`` builds of parameters in place of what is given."""
     builder = relax.BlockBuilder()
     parameters = [relax.Var(f"x{number}", arg.ty) for number, arg in enumerate(given)]
     names = dict(zip(given, parameters, strict=True))
-
-    def renamed(arg: Any) -> Any:
-        if isinstance(arg, relax.Tuple):
-            return relax.Tuple([renamed(field) for field in arg.fields])
-        return names.get(arg, arg)
-
     with builder.function("main", parameters):
         with builder.dataflow():
-            call = ir.Call(value.op, [renamed(arg) for arg in value.args], value.attrs, value.ty_args)
-            result = builder.emit_output(call)
+            result = builder.emit_output(make(builder, lambda arg: names.get(arg, arg)))
         builder.emit_func_output(result)
     return relax.transform.LegalizeOps()(builder.get())
+
+
+def _module(value: ir.Call, given: list[relax.Expr]) -> ir.IRModule:
+    """A module whose ``main`` is the call."""
+
+    def make(_builder: relax.BlockBuilder, renamed: _Renamed) -> relax.Expr:
+        def argument(arg: Any) -> Any:
+            return (
+                relax.Tuple([renamed(field) for field in arg.fields]) if isinstance(arg, relax.Tuple) else renamed(arg)
+            )
+
+        return ir.Call(value.op, [argument(arg) for arg in value.args], value.attrs, value.ty_args)
+
+    return _module_that(make, given)
 
 
 def _module_of_onnx(call: OnnxCall, given: list[relax.Expr], result: relax.TensorType) -> ir.IRModule:
@@ -173,17 +184,12 @@ def _module_of_pairs(
     operation: Callable[[relax.Expr, relax.Expr], relax.Expr], operands: list[relax.Expr], given: list[relax.Expr]
 ) -> ir.IRModule:
     """A module whose ``main`` joins operands from the left."""
-    builder = relax.BlockBuilder()
-    parameters = [relax.Var(f"x{number}", arg.ty) for number, arg in enumerate(given)]
-    names = dict(zip(given, parameters, strict=True))
-    with builder.function("main", parameters):
-        with builder.dataflow():
-            value = names.get(operands[0], operands[0])
-            for operand in operands[1:]:
-                value = builder.emit(operation(value, names.get(operand, operand)))
-            result = builder.emit_output(value)
-        builder.emit_func_output(result)
-    return relax.transform.LegalizeOps()(builder.get())
+
+    def make(builder: relax.BlockBuilder, renamed: _Renamed) -> relax.Expr:
+        first, *others = map(renamed, operands)
+        return functools.reduce(lambda value, other: builder.emit(operation(value, other)), others, first)
+
+    return _module_that(make, given)
 
 
 def _value_info(name: str, ty: relax.TensorType) -> onnx.ValueInfoProto:

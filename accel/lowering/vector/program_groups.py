@@ -5,12 +5,10 @@ from dataclasses import dataclass, field, replace
 
 from tvm import relax
 
-from accel.expression.element_types import CASTS
+from accel.expression.element_types import CAST_TO
 from accel.expression.syntax_tree import Access, Cast, Expression, Literal, Statement
 from accel.lowering.vector.covered_operators import CoveredOperator
 from accel.region.vector_program import UNIT, VectorTensor, axis_name
-
-_CASTS = {dtype: name for name, dtype in CASTS.items()}
 
 
 class MisfitError(Exception):
@@ -25,6 +23,14 @@ class Made:
     shape: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Given:
+    """A value from outside: what its tensor in DRAM is called, and what the statements read, a load of it or itself."""
+
+    dram: str
+    name: str
+
+
 @dataclass
 class Group:
     """Operators of the graph as statements.
@@ -34,22 +40,20 @@ class Group:
         extents: of the axes.
         tensors: by name.
         statements: in their order; what comes from DRAM as floats is loaded by statements of their own.
-        operands: the tensors in DRAM that stand for values of the graph, by the value and the axes that it is read by.
+        operands: the values of the graph that it reads, by the value and the axes that it is read by.
         made: the values of the graph that lie on the chip.
         left: those that it leaves in DRAM as they come, which are not of floats.
         members: all variables that it computes, in their order.
-        loaded: what the operands of floats are called on the chip.
     """
 
     home: str
     extents: list[int] = field(default_factory=list)
     tensors: dict[str, VectorTensor] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
-    operands: dict[tuple[relax.Expr, tuple[int, ...]], str] = field(default_factory=dict)
+    operands: dict[tuple[relax.Expr, tuple[int, ...]], Given] = field(default_factory=dict)
     made: dict[relax.Expr, Made] = field(default_factory=dict)
     left: dict[relax.Expr, str] = field(default_factory=dict)
     members: list[relax.Var] = field(default_factory=list)
-    loaded: dict[tuple[relax.Expr, tuple[int, ...]], str] = field(default_factory=dict)
     count: int = 0
 
     def copy(self) -> "Group":
@@ -63,7 +67,6 @@ class Group:
             made=dict(self.made),
             left=dict(self.left),
             members=list(self.members),
-            loaded=dict(self.loaded),
         )
 
     @property
@@ -117,7 +120,7 @@ class Group:
         names = tuple(axis_name(axis) for axis in source.axes)
         kept = tuple(axis_name(axis) for axis in made.shape if axis != UNIT)
         value = Access(made.name, names)
-        stored = value if dtype == source.dtype else Cast(_CASTS[dtype], value)
+        stored = value if dtype == source.dtype else Cast(CAST_TO[dtype], value)
         self.statements.append(Statement(Access(name, kept), None, stored))
         return name
 
@@ -145,17 +148,20 @@ class Group:
             return self.made[value].name
         key = value, shape
         if key not in self.operands:
-            name, dtype = self._name("x"), str(value.ty.dtype)
-            self.tensors[name] = VectorTensor(name, dtype, shape)
-            self.operands[key] = name
-            if tensor.memory:
-                loaded = self._add(tensor, tuple(axis for axis in shape if axis != UNIT))
-                names = tuple(axis_name(axis) for axis in shape if axis != UNIT)
-                source = Access(name, names)
-                moved = source if dtype == tensor.dtype else Cast(_CASTS[tensor.dtype], source)
-                self.statements.append(Statement(Access(loaded, names), None, moved))
-                self.loaded[key] = loaded
-        return self.loaded.get(key, self.operands[key])
+            dram, dtype = self._name("x"), str(value.ty.dtype)
+            self.tensors[dram] = VectorTensor(dram, dtype, shape)
+            self.operands[key] = Given(dram, self._load(dram, tensor) if tensor.memory else dram)
+        return self.operands[key].name
+
+    def _load(self, dram: str, tensor: VectorTensor) -> str:
+        """What a tensor in DRAM is called on the chip, where a statement brings it."""
+        source = self.tensors[dram]
+        axes = tuple(axis for axis in source.axes if axis != UNIT)
+        loaded, names = self._add(tensor, axes), tuple(map(axis_name, axes))
+        value = Access(dram, names)
+        moved = value if source.dtype == tensor.dtype else Cast(CAST_TO[tensor.dtype], value)
+        self.statements.append(Statement(Access(loaded, names), None, moved))
+        return loaded
 
     def _add(self, tensor: VectorTensor, axes: tuple[int, ...]) -> str:
         name = self._name("t" if tensor.memory else "y")

@@ -184,7 +184,7 @@ class _Placement:
         whole = group.copy()
         outside = [var for var in whole.members if var in self._results or self._is_read_outside(var, group)]
         left = [whole.store(var) for var in outside]
-        given = {name: value for (value, _), name in whole.operands.items()}
+        given = {each.dram: value for (value, _), each in whole.operands.items()}
         extents, statements = tuple(whole.extents), tuple(whole.statements)
         found = Statements(extents, whole.tensors, tuple(given), tuple(left), statements)
         return without_repeats(found), list(given.values()), outside
