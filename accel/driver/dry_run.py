@@ -25,7 +25,7 @@ from accel.frontend.quantize.quantize_model import is_quantised
 from accel.frontend.read.load_model import LoadedModel, load_model
 from accel.frontend.read.model_info import NO_AXES, Axes
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import CompositeRegion, is_composite_call, read_composite
+from accel.lowering.analysis.composite import CompositeRegion, called_region, read_composite
 from accel.lowering.ir.function_attributes import LAUNCHES, dump_region, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main
 from accel.region.kinds import VectorRegion
@@ -154,7 +154,7 @@ def _composites(module: ir.IRModule) -> Iterator[CompositeRegion]:
     """The composites that the accelerator runs, in the order of their calls."""
     for block in module["main"].body.blocks:
         for binding in block.bindings:
-            if is_composite_call(module, binding.value) and region_of(module[binding.value.op]) is not None:
+            if called_region(module, binding.value) is not None:
                 yield read_composite(module[binding.value.op])
 
 

@@ -13,7 +13,9 @@ import tvm
 from tvm import ir, relax
 
 from accel.accelerator.contraction import Contraction
+from accel.lowering.ir.function_attributes import region_of
 from accel.region.composite_attributes import COMPOSITE, CompositeAttributes, load_attributes
+from accel.region.kinds import Region
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,12 @@ def is_composite_call(module: tvm.IRModule, value: Any) -> bool:
         and isinstance(module[value.op], relax.Function)
         and "op" in module[value.op].attrs
     )
+
+
+def called_region(module: tvm.IRModule, value: Any) -> Region | None:
+    """The region of the composite that a binding's value calls; None if it calls none, or one of the host's."""
+    region = region_of(module[value.op]) if is_composite_call(module, value) else None
+    return region if isinstance(region, Region) else None
 
 
 def largest_addend(composite: CompositeRegion) -> int:

@@ -141,12 +141,6 @@ def region_of(function: ir.BaseFunc) -> AnyRegion | None:
     return Region(shape, stored.epilogue, stored.tiling, stored.host_reason, stored.border)
 
 
-def composite_region(function: ir.BaseFunc) -> Region | None:
-    """The region that a composite is marked as, or None for one of the host's."""
-    region = region_of(function)
-    return region if isinstance(region, Region) else None
-
-
 def dump_launches(launches: dict[str, LaunchInfo]) -> str:
     """Launches by the name of the variable that the call is bound to, as JSON."""
     return _LAUNCHES.dump_json(launches).decode()

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from tvm import ir, relax
 
 from accel.accelerator.contraction import Contraction
-from accel.lowering.analysis.composite import is_composite_call
+from accel.lowering.analysis.composite import called_region, is_composite_call
 from accel.lowering.analysis.image_padding import Padding, padding_of
-from accel.lowering.ir.function_attributes import JOINED, composite_region
+from accel.lowering.ir.function_attributes import JOINED
 from accel.lowering.kinds.registry import kind_of
 from accel.region.elementwise import Elementwise
 from accel.region.kinds import Region
@@ -54,7 +54,7 @@ def _regions_and_wishes(
     made: dict[relax.Var, Region] = {}
     wanted: dict[relax.Var, list[Padding]] = {}
     for var, value in values.items():
-        region = _composite_region(module, value)
+        region = called_region(module, value)
         if region is None:
             continue
         made[var] = region
@@ -69,10 +69,6 @@ def _regions_and_wishes(
             elif place == 0 and any(own.sides):
                 wanted.setdefault(operand, []).append(own)
     return made, wanted
-
-
-def _composite_region(module: ir.IRModule, value: relax.Expr) -> Region | None:
-    return composite_region(module[value.op]) if is_composite_call(module, value) else None
 
 
 def _reads_results(region: Region, gemm: Contraction) -> bool:

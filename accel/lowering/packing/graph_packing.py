@@ -11,7 +11,14 @@ from tvm_ffi import structural_map
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.target import Target
-from accel.lowering.analysis.composite import CompositeRegion, clip_bounds, is_composite_call, read_composite, shape_of
+from accel.lowering.analysis.composite import (
+    CompositeRegion,
+    called_region,
+    clip_bounds,
+    is_composite_call,
+    read_composite,
+    shape_of,
+)
 from accel.lowering.analysis.image_padding import Padding
 from accel.lowering.ir.function_attributes import (
     JOINED,
@@ -19,7 +26,6 @@ from accel.lowering.ir.function_attributes import (
     REGION,
     STORED,
     LaunchInfo,
-    composite_region,
     dump_launches,
     dump_region,
     load_launches,
@@ -86,7 +92,7 @@ class _Packer:
 
     def _bind(self, binding: relax.VarBinding) -> None:
         var, value = binding.var, binding.value
-        region = composite_region(self.source[value.op]) if is_composite_call(self.source, value) else None
+        region = called_region(self.source, value)
         if is_composite_call(self.source, value) and JOINED in self.source[value.op].attrs:
             self.joined[var] = value
             return
