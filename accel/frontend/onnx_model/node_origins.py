@@ -64,14 +64,14 @@ def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
             seen.add(producer.name)
             found |= origins_of(producer)
             if is_part(producer):
-                shared |= origins_of(producer).keys()
+                shared.update(origins_of(producer))
             pending += [name for name in producer.input if name not in computed]
         mine = {
             name: op
             for name, op in found.items()
             if name == node.name or (name in shared and name not in own) or (name not in own and name not in claimed)
         }
-        claimed |= mine.keys()
+        claimed.update(mine)  # |= with keys would build a new set for each node
         if not mine and node.name in parts:
             _note(node, parts[node.name])
         if mine and mine != {node.name: node.op_type}:

@@ -1,6 +1,8 @@
-"""As many nodes as the limits allow take a time that is linear in them: what compares each with all takes four times.
+"""As many nodes as the limits allow take a time that is linear in them.
 
-Times are of the processor, of one thread's work, and the least of several.
+What compares each node with all takes 64 times as long for eight times the nodes. The limit lies between that and 8, a
+factor of nearly three from each, as a busy machine's times of one piece of work differ by a factor of two. Times are of
+the processor, and the least of several.
 """
 
 import time
@@ -22,7 +24,8 @@ from tests.helpers.models.exported_files import constant, info, model, node, unt
 
 MOST = 4900
 assert LIMITS.nodes > MOST
-GROWTH = 3.0  # of the time, for twice the nodes
+FEW = MOST // 8
+GROWTH = 20.0  # of the time, for eight times the nodes
 
 
 def chain(count: int, op: str, *more: str) -> onnx.ModelProto:
@@ -82,9 +85,9 @@ def seconds(run: Callable[[], object], repeats: int = 3) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STEPS)
-def test_twice_the_nodes_take_about_twice_the_time(name: str) -> None:
-    few, many = (seconds(STEPS[name](count)) for count in (MOST // 2, MOST))
-    assert many < GROWTH * few + 0.05
+def test_eight_times_the_nodes_take_about_eight_times_the_time(name: str) -> None:
+    few, many = (seconds(STEPS[name](count)) for count in (FEW, MOST))
+    assert many < GROWTH * few
 
 
 @pytest.mark.slow
@@ -97,5 +100,5 @@ def test_a_flood_of_nodes_is_planned_in_a_time_that_is_linear() -> None:
         return lambda: plan_model(data, accelerator)
 
     planning(1)()  # the compiler is loaded
-    few, many = (seconds(planning(count), repeats=1) for count in (MOST // 2, MOST))
+    few, many = seconds(planning(FEW)), seconds(planning(MOST), repeats=1)
     assert many < GROWTH * few
