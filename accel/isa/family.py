@@ -23,7 +23,7 @@ from accel.program.program_model import DramWindow
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
-from accel.util.arrays import Bools, Bytes, Float64, Int64, Signed
+from accel.util.arrays import Bools, Bytes, Float64, Int64, Signed, Words
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,17 @@ class Derives(Protocol):
 
         Raises:
             InvalidAccelerator: no accelerator has this configuration; ``field`` is the key to mend.
+        """
+
+
+@runtime_checkable
+class OrdersInstructions(Protocol):
+    """What a family may have besides: an order in which a launch's instructions had better be sent."""
+
+    def issue_order(self, words: Words, accelerator: Accelerator, /) -> Int64:
+        """Returns the places (n,) of a launch's words (n, words_each) in the order in which to send them.
+
+        What they do stays the same. It does not depend on what of the document is time alone.
         """
 
 

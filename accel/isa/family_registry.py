@@ -6,12 +6,14 @@ A package brings one with a line in its ``pyproject.toml``, under ``[project.ent
 
 import functools
 import inspect
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
-from accel.isa.family import Family
+from accel.isa.family import Family, OrdersInstructions
+from accel.util.arrays import Int64, Words
 
 GROUP = "cyclops.isa"
 _FIELD = "accelerator.family"
@@ -29,6 +31,19 @@ def family_of(accelerator: Accelerator) -> Family:
         InvalidAccelerator: none is installed under its name, or it does not load.
     """
     return family(accelerator.family)
+
+
+def issue_order_of(accelerator: Accelerator) -> Callable[[Words], Int64] | None:
+    """The order in which a launch's words had better be sent; None: as they are.
+
+    Raises:
+        InvalidAccelerator: as :func:`family_of`.
+    """
+    found = family_of(accelerator)
+    if not isinstance(found, OrdersInstructions):
+        return None
+    order = found.issue_order
+    return lambda words: order(words, accelerator)
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """The memory plan of a job: what ``allocate`` decided for each function, at the launches that run it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,13 +39,21 @@ def _layer(program: Program, result: LaunchResult, buffers: Mapping[str, tuple[S
         tensors = _tensors(launch, ours)
         for buffer in ours:
             touched = spans[:, [of_site[site] for site in buffer.sites if site in of_site]]
-            found.append(_allocation(program, result, buffer, tensors, touched))
+            found += [_allocation(program, result, part, tensors, touched) for part in _contiguous(buffer)]
     return LayerMemory(
         name=launch.name,
         begin_cycle=result.first_cycle,
         end_cycle=result.first_cycle + timing.cycles,
         allocations=found,
     )
+
+
+def _contiguous(buffer: ScratchpadBuffer) -> list[ScratchpadBuffer]:
+    """The buffer, or its copies where there is room for others between them."""
+    if buffer.copies == 1 or buffer.pitch == buffer.elements:
+        return [buffer]
+    starts = range(buffer.address, buffer.end, buffer.pitch)
+    return [replace(buffer, address=start, copies=1, pitch=buffer.elements) for start in starts]
 
 
 _NONE = 1 << 62
@@ -75,7 +84,7 @@ def _allocation(
     return Allocation(
         memory=buffer.memory,
         begin=buffer.address,
-        end=buffer.address + buffer.elements * buffer.copies,
+        end=buffer.end,
         copies=buffer.copies,
         buffer=buffer.name,
         role=_role(program, buffer, loaded, stored),

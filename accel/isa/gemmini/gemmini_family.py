@@ -35,13 +35,14 @@ from accel.isa.gemmini.stream.loop_expansion import expansion_signature
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_stream
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
+from accel.isa.gemmini.timing.issue_order import issue_order, order_signature
 from accel.isa.gemmini.timing.machine.machine import machine_signature, preparation_signature
 from accel.isa.gemmini.timing.machine.memory_hierarchy import warming_signature
 from accel.isa.gemmini.timing.recorded_runs import replay
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
 from accel.isa.variations import Scaled, scaled_variations, time_of, with_fields
 from accel.program.program_model import DramWindow
-from accel.util.arrays import Bytes, Words
+from accel.util.arrays import Bytes, Int64, Words
 
 
 def _context_after(words: Words, parameters: GemminiParameters, context: LaunchContext) -> LaunchContext:
@@ -133,6 +134,10 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
         """Yields larger memories, and a larger mesh."""
         return changes_of_gemmini(accelerator)
 
+    def issue_order(self, words: Words, accelerator: Accelerator) -> Int64:
+        """Returns the order in which the controllers wait least for each other."""
+        return issue_order(words, parameters_of(accelerator))
+
     def machine(self, accelerator: Accelerator) -> Machine:
         """Returns a machine that takes decoded launches."""
         return GemminiMachine(parameters_of(accelerator))
@@ -151,6 +156,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
             function_signature(),
             machine_signature(),
             preparation_signature(),
+            order_signature(),
             warming_signature(),
             bounds_signature(),
             errata_signature(),

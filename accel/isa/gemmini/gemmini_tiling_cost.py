@@ -1,10 +1,10 @@
 """What a tiling costs on Gemmini, for the planner: an estimate in cycles from how the hardware takes a stream.
 
-Instructions enter the station in their order, so the loads of the next step wait until the products of this one have
-all entered: what overlaps of a step is what the station holds. Where the scratchpad has banks, data and weights lie in
-different ones, and a product takes as many cycles as the mesh has rows, else twice as many; a row that is loaded
-meanwhile takes one more. A processor may be slower than all of that. ``accel/isa/gemmini/timing/stream_timing.py`` is
-the measure; this is only the guide.
+Instructions are sent in the order of ``accel/isa/gemmini/timing/issue_order.py``, so that loads, products and stores of
+different tiles overlap as far as the contexts let them. What limits a layer is then the slowest of: its loads, its
+products behind the loads of the first step, its stores, the way of each tile through all three, and the processor.
+Where the scratchpad has banks, data and weights lie in different ones, and a product takes as many cycles as the mesh
+has rows, else twice as many. ``accel/isa/gemmini/timing/stream_timing.py`` is the measure; this is only the guide.
 """
 
 from typing import NamedTuple
@@ -15,50 +15,67 @@ import numpy.typing as npt
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
 from accel.isa.gemmini.document.gemmini_document import parameters_of
+from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates, ceil_div
-from accel.util.arrays import Int64
+from accel.util.arrays import Float64, Int64
 
 _CONFIGURES = 2  # instructions that set the stride of loads, and set it back
 _ONCE = 4  # instructions of a launch beside those of its tiles
 _LOAD = 14  # cycles of a load alone, beside memory's and one a row (mvin of the recordings)
 _WAY = 7  # cycles of a request's and its answer's way through buffers (mvin_chain of the recordings)
+# fitted to the cycles of 60 tilings each of the layers of four networks
+_FIRST = 0.75  # of the loads of the first step, before its products run as fast as they can
+_BEHIND = 0.6  # of the products of a step, behind the last load
+_TILE_WAY = 130  # cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies
+_STEP_WAY = 60  # cycles of a step from its data to its products
 
 
 def tiling_cost(
     c: Candidates, conv: Convolution, epilogue: Epilogue, _gemm: Contraction, accelerator: Accelerator
 ) -> npt.NDArray[np.float64]:
-    """Estimated cycles of each candidate: those of the processor, and of the units where it waits for them."""
+    """Estimated cycles of each candidate: those of what is slowest."""
     parameters = parameters_of(accelerator)
     sent = _instructions(c, conv, epilogue, parameters.dim)
+    pixels = c.out_rows * c.out_columns
     # cycles of one row, where many follow: a request is free again so long after it was sent
     row = max(1.0, (parameters.answer_latency + _WAY) / parameters.requests_in_flight)
-    data_rows, weight_rows = c.data_blocks * c.data_rows * c.data_columns, sent.weights * parameters.dim
-    loading = np.zeros(c.out_rows.shape)
-    for times, loads, rows in (
-        (c.data_loads, sent.data, data_rows),
-        (c.weight_loads, sent.weights, weight_rows),
-    ):
-        # few loads are under way at once, and each waits for memory
+
+    def loaded(loads: Int64, rows: Int64 | int) -> Float64:
+        """Few loads are under way at once, and each waits for memory."""
         alone = (loads * (parameters.answer_latency + _LOAD) + rows) / parameters.commands_tracked
-        loading = loading + times * np.maximum(row * rows, alone)
-    product = parameters.dim * (1 if accelerator.memories[0].banks > 1 else 2)
-    multiplying = product * c.tiles * c.reductions * sent.products
-    steps = np.maximum(c.data_loads, c.weight_loads)
-    held = parameters.execute_entries // 2 * product  # cycles of the products that the station holds
-    together = np.minimum(np.minimum(loading, multiplying) / steps, held) * steps
-    shared = together * (1 - 1 / row) if row > 1 else 0 * together
-    return np.asarray(np.maximum(parameters.issue_cycles * sent.total, loading + multiplying - shared))
+        return np.maximum(row * rows, alone)
+
+    data = loaded(sent.data, c.data_blocks * c.data_rows * c.data_columns)
+    weights = loaded(sent.weights, sent.weights * parameters.dim)
+    # all rows of a tile's bias are the same row of DRAM
+    bias = sent.bias * (parameters.answer_latency + _LOAD + parameters.dim) / parameters.commands_tracked
+    wide = ACC_BYTES * parameters.dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
+    stored = c.out_blocks * pixels * (max(row, wide) if epilogue.wide else row)
+    products = parameters.dim * (1 if accelerator.memories[0].banks > 1 else 2) * sent.products
+    steps, first = c.tiles * c.reductions, data + weights
+    loading = c.data_loads * data + c.weight_loads * weights + c.tiles * bias
+    per_step = data * (c.data_loads == steps) + weights * (c.weight_loads == steps)
+    limits = (
+        loading + _BEHIND * products + stored,
+        steps * products + _FIRST * (first + bias) + stored,
+        c.tiles * stored + first + bias,
+        c.tiles * (bias + products * c.reductions + stored + _TILE_WAY) / c.result_contexts + first,
+        np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),
+        parameters.issue_cycles * sent.total,
+    )
+    return np.asarray(np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits]))
 
 
 class _Instructions(NamedTuple):
-    """Instructions of a region, and of them the products of a step, and the loads of a tile of data or weights."""
+    """Instructions of a region, of them the products of a step, and the loads of a tile: data, weights, bias."""
 
     total: Int64
     products: Int64
     data: Int64
     weights: Int64
+    bias: Int64
 
 
 def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, dim: int) -> _Instructions:
@@ -77,13 +94,13 @@ def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, dim: int
     data = np.where(all_rows, ceil_div(c.data_blocks * c.data_rows * c.data_columns, dim), data)
     # a column is loaded with a stride of its own, which the weights do not have
     data = data + np.where((c.data_columns == 1) & (full > 1), _CONFIGURES, 0)
-    weights = c.out_blocks * c.in_blocks * taps
+    weights = np.ones_like(taps) if conv.uniform else c.out_blocks * c.in_blocks * taps
     start = c.out_blocks * ceil_div(pixels, dim) if epilogue.start == "bias" else np.zeros_like(pixels)
     whole = c.out_columns == conv.out_width
     store = c.out_blocks * _in_lines(c.out_rows, c.out_columns, dim, whole)
     store = np.where(whole & (c.out_rows == conv.out_height), ceil_div(c.out_blocks * pixels, dim), store)
     total = 2 * c.tiles * c.reductions * products + c.data_loads * data + c.weight_loads * weights
-    return _Instructions(total + c.tiles * (start + store) + _ONCE, products, data, weights)
+    return _Instructions(total + c.tiles * (start + store) + _ONCE, products, data, weights, start)
 
 
 def _in_lines(rows: Int64, columns: Int64, dim: int, dense: npt.NDArray[np.bool_]) -> Int64:

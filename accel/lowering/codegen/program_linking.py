@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,18 +30,28 @@ from accel.lowering.ir.host_runs import (
     split_main,
 )
 from accel.program.program_model import MOST_INSTRUCTIONS, HostStep, InstructionOrigin, Launch, Program, Segment
+from accel.util.arrays import Int64, Words
 
 _LIMIT = 1 << 32  # bytes of DRAM that a program may map
 
 
-def emit(module: LoweredModule | ir.IRModule, accelerator: Accelerator) -> Program:
+IssueOrder = Callable[[Words], Int64]
+"""The places (n,) of a launch's words (n, words_each) in the order in which to send them."""
+
+
+def emit(module: LoweredModule | ir.IRModule, accelerator: Accelerator, order: IssueOrder | None = None) -> Program:
     """The program of a module whose regions are compiled, or of an allocated one.
+
+    Args:
+        module: the module.
+        accelerator: the document.
+        order: of the instructions of a launch; None: the one in which the function's text has them.
 
     Raises:
         CompileError: a field that cannot hold its value, or more DRAM than can be addressed.
     """
     lowered = module if isinstance(module, LoweredModule) else LoweredModule.of(module, accelerator)
-    return _Emitter(lowered, accelerator).program()
+    return _Emitter(lowered, accelerator, order).program()
 
 
 @dataclass
@@ -79,8 +89,9 @@ class _Dram:
 class _Emitter:
     """Walks ``main`` once, placing tensors as they are first met."""
 
-    def __init__(self, lowered: LoweredModule, accelerator: Accelerator) -> None:
+    def __init__(self, lowered: LoweredModule, accelerator: Accelerator, order: IssueOrder | None) -> None:
         module = lowered.module
+        self.order = order
         self.module = module
         self.accelerator = accelerator
         self.dram = _Dram(_alignment(accelerator))
@@ -184,6 +195,9 @@ class _Emitter:
         table = self._microops(function)
         bases += [entry.address // table_unit(entry) for entry in table]
         words, origin = region.code.link(bases, self.accelerator)
+        if self.order is not None:
+            order = self.order(words)
+            words, origin = words[order], origin[order]
         begin = self.count
         self.count += len(words)
         self.words[begin : self.count] = words

@@ -17,6 +17,7 @@ from accel.accelerator.instructions import AnyInstruction, Compute, Copy, MicroO
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.codegen.microop_tables import MicroOpTable, OperandWalk, dump_tables, microops_of
+from accel.lowering.codegen.scratchpad_layout import Place, places_of
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import constant_value, simplify
 from accel.lowering.ir.document_paths import instruction_path, memory_path
@@ -31,12 +32,9 @@ from accel.lowering.ir.function_attributes import (
 )
 from accel.lowering.ir.injected_function import (
     InjectedFunction,
-    Loop,
-    buffer_contexts,
     injected_function_of,
-    linear_index,
 )
-from accel.lowering.ir.tir_walk import collect, next_site, rewrite_calls, scope_of
+from accel.lowering.ir.tir_walk import collect, next_site, rewrite_calls
 from accel.region.kinds import AnyRegion
 
 
@@ -50,7 +48,7 @@ def allocate(module: ir.IRModule, target: Target) -> ir.IRModule:
 
     def allocated(function: tirx.PrimFunc, _region: AnyRegion) -> tirx.PrimFunc:
         view = injected_function_of(function, accelerator)
-        places = _places(view, accelerator)
+        places = places_of(view, accelerator)
         rewriter = _Rewriter(accelerator, places, _dram_bases(function, view, accelerator))
         body = rewriter.rewrite(function.body)
         parameters = list(rewriter.dram.values())
@@ -72,18 +70,6 @@ def allocate(module: ir.IRModule, target: Target) -> ir.IRModule:
     return map_regions(module, allocated)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a buffer lies: ``copies`` contexts of ``elements`` each, from ``address`` on."""
-
-    name: str
-    memory: str
-    address: int
-    elements: int
-    copies: int
-    loops: tuple[Loop, ...]
-
-
 @dataclass
 class _Uses:
     """The calls that touch a buffer, and the parameters that they copy to it or from it."""
@@ -93,10 +79,12 @@ class _Uses:
     stores: list[int] = field(default_factory=list)
 
 
-def _buffer(place: _Place, uses: _Uses) -> ScratchpadBuffer:
+def _buffer(place: Place, uses: _Uses) -> ScratchpadBuffer:
     loads, stores = (tuple(dict.fromkeys(found)) for found in (uses.loads, uses.stores))
     sites = tuple(dict.fromkeys(uses.sites))
-    return ScratchpadBuffer(place.name, place.memory, place.address, place.elements, place.copies, sites, loads, stores)
+    return ScratchpadBuffer(
+        place.name, place.memory, place.address, place.elements, place.copies, place.pitch, sites, loads, stores
+    )
 
 
 def _microops_buffer(
@@ -105,57 +93,7 @@ def _microops_buffer(
     layout = microops_of(accelerator)
     assert layout is not None
     entries = max(table.begin + table.size for table in rewriter.tables)
-    return ScratchpadBuffer("microops", layout.memory, 0, entries, 1, sites, (parameter,), ())
-
-
-def _places(view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var, _Place]:
-    """Where each buffer lies: from the beginning of its memory on, or at its end if it is read beside another one.
-
-    What is loaded into either end then meets the other only where the memory is nearly full.
-    """
-    used = {memory.name: 0 for memory in accelerator.memories}
-    ends = {memory.name: memory.depth for memory in accelerator.memories}
-    beside = _read_beside_others(view, accelerator)
-    places = {}
-    for buffer, allocation in view.allocations.items():
-        memory = accelerator.memory_of_scope(scope_of(buffer))
-        size = constant_value(buffer.shape[0])
-        if memory is None or size is None or size % memory.element_count:
-            raise CompileError(
-                f"{buffer.name} is no whole number of elements of a scratchpad", field="accelerator.memories"
-            )
-        elements, copies = size // memory.element_count, buffer_contexts(allocation, view)
-        if buffer in beside:
-            address = ends[memory.name] = ends[memory.name] - elements * copies
-        else:
-            address, used[memory.name] = used[memory.name], used[memory.name] + elements * copies
-        places[buffer] = _Place(str(buffer.name), memory.name, address, elements, copies, allocation.loops)
-    for memory in accelerator.memories:
-        needed = used[memory.name] + memory.depth - ends[memory.name]
-        if needed > memory.depth:
-            raise CompileError(
-                f"the buffers need {needed} elements of {memory.name}; it has {memory.depth}",
-                field=memory_path(accelerator, memory.name, "depth"),
-            )
-    return places
-
-
-def _read_beside_others(view: InjectedFunction, accelerator: Accelerator) -> set[tirx.Var]:
-    """The buffers of memories in banks that a compute instruction uses beside one that stands before them."""
-    banked = {memory.scope for memory in accelerator.memories if memory.banks > 1}
-    first, beside = set[tirx.Var](), set[tirx.Var]()
-    for site in view.sites:
-        if not isinstance(accelerator.instruction(site.name), Compute):
-            continue
-        met: set[str] = set()
-        for buffer in dict.fromkeys(site.buffers):
-            scope = scope_of(buffer)
-            if scope in banked and scope in met and buffer not in first:
-                beside.add(buffer)
-            elif scope in banked and buffer not in beside:
-                first.add(buffer)
-                met.add(scope)
-    return beside
+    return ScratchpadBuffer("microops", layout.memory, 0, entries, 1, entries, sites, (parameter,), ())
 
 
 def _dram_bases(function: tirx.PrimFunc, view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var, tirx.Var]:
@@ -186,9 +124,7 @@ def _load_microops(tables: Sequence[MicroOpTable], accelerator: Accelerator, bas
 class _Rewriter:
     """Replace buffers by addresses in every call, collecting the micro-op tables on the way."""
 
-    def __init__(
-        self, accelerator: Accelerator, places: dict[tirx.Var, _Place], dram: dict[tirx.Var, tirx.Var]
-    ) -> None:
+    def __init__(self, accelerator: Accelerator, places: dict[tirx.Var, Place], dram: dict[tirx.Var, tirx.Var]) -> None:
         self.accelerator = accelerator
         self.places = places
         self.dram = dram
@@ -245,10 +181,15 @@ class _Rewriter:
         if isinstance(instruction, Compute) and instruction.microops is not None:
             self.walking.append(site)
 
-    def _place(self, name: str, fields: dict[str, Any]) -> tuple[_Place, Any]:
+    def _place(self, name: str, fields: dict[str, Any]) -> tuple[Place, Any]:
         """Where an operand's buffer lies, and the index into it; takes both from the fields."""
         place = self.places[instruction_calls.buffer_of(fields.pop(instruction_calls.operand(name)))]
         return place, fields.pop(instruction_calls.index(name))
+
+    def _address(self, name: str, fields: dict[str, Any]) -> tirx.Expr:
+        """An operand's address; takes its buffer and index from the fields."""
+        place, index = self._place(name, fields)
+        return place.address_of(index)
 
     def _copy(self, copy: Copy, fields: dict[str, Any]) -> dict[str, Any]:
         names = copy.copy_fields
@@ -261,7 +202,7 @@ class _Rewriter:
             offset = tirx.Cast("int64", offset) * tirx.const(size, "int64")
         elif str(base.ty.dtype) == "int64":
             offset = tirx.Cast("int64", offset)
-        addresses = {names.sram: _address(place, index), names.dram: simplify(offset + base)}
+        addresses = {names.sram: place.address_of(index), names.dram: simplify(offset + base)}
         return addresses | fields
 
     def _addressed(self, instruction: Compute, fields: dict[str, Any]) -> dict[str, Any]:
@@ -269,7 +210,7 @@ class _Rewriter:
         addresses = {}
         for name, operand in instruction.operands.items():
             if operand.address is not None and instruction_calls.operand(name) in fields:
-                addresses[operand.address] = _address(*self._place(name, fields))
+                addresses[operand.address] = self._address(name, fields)
         return addresses | fields
 
     def _walked(
@@ -280,7 +221,7 @@ class _Rewriter:
         places = {name: place for name, (place, _) in found.items()}
         bases = {name: constant_value(index) for name, (_, index) in found.items()}
         # contexts that always change together are one
-        contexts = {_lifetime(place): place for place in places.values() if place.copies > 1}
+        contexts = {place.lifetime: place for place in places.values() if place.copies > 1}
         walks = {}
         for name, operand in microops.operands.items():
             if operand not in places:
@@ -291,7 +232,7 @@ class _Rewriter:
                 raise CompileError(varies, field=instruction_path(self.accelerator, instruction.name))
             walks[name] = OperandWalk(
                 base=place.address + base,
-                contexts=tuple(place.elements if _lifetime(place) == key else 0 for key in contexts),
+                contexts=tuple(place.pitch if place.lifetime == key else 0 for key in contexts),
                 loops=tuple(loop[1 + operands.index(operand)] for loop in loops),
             )
         table = MicroOpTable(
@@ -300,7 +241,7 @@ class _Rewriter:
         begin = self._place_table(table)
         index: Any = 0
         for place in contexts.values():
-            index = index * place.copies + _context(place)
+            index = index * place.copies + place.context
         first = simplify(tirx.const(begin, "int32") + index * table.length)
         return {**fields, microops.begin: first, microops.end: simplify(first + table.length)}
 
@@ -312,17 +253,3 @@ class _Rewriter:
         begin = sum(known.size for known in self.tables)
         self.tables.append(replace(table, begin=begin))
         return begin
-
-
-def _lifetime(place: _Place) -> tuple[Any, ...]:
-    """Equal for buffers whose contexts alternate together."""
-    return (place.copies, tuple(loop.variable for loop in place.loops if loop.extent > 1))
-
-
-def _address(place: _Place, index: Any) -> tirx.Expr:
-    context = _context(place) * place.elements + place.address if place.copies > 1 else place.address
-    return simplify(index + context)
-
-
-def _context(place: _Place) -> tirx.Expr:
-    return tirx.floormod(linear_index(place.loops), place.copies)

@@ -71,8 +71,9 @@ class ScratchpadBuffer:
         name: as the TIR calls it.
         memory: its memory.
         address: its first element there.
-        elements: of one copy; ``copies`` of them lie one behind the other, for tiles that overlap in time.
-        copies: contexts.
+        elements: of one copy.
+        copies: contexts, for tiles that overlap in time.
+        pitch: elements from the beginning of one copy to that of the next.
         sites: the calls that touch it.
         loads: places among the function's parameters of the tensors that are copied to it.
         stores: of those that it is copied to.
@@ -83,17 +84,22 @@ class ScratchpadBuffer:
     address: int
     elements: int
     copies: int
+    pitch: int
     sites: tuple[int, ...]
     loads: tuple[int, ...]
     stores: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        """The element behind its last copy."""
+        return self.address + self.pitch * (self.copies - 1) + self.elements
 
 
 def buffer_extents(buffers: Iterable[ScratchpadBuffer]) -> dict[str, int]:
     """Returns the elements that buffers need of each memory, from its beginning."""
     needed: dict[str, int] = {}
     for buffer in buffers:
-        end = buffer.address + buffer.elements * buffer.copies
-        needed[buffer.memory] = max(end, needed.get(buffer.memory, 0))
+        needed[buffer.memory] = max(buffer.end, needed.get(buffer.memory, 0))
     return needed
 
 

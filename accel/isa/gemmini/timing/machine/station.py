@@ -14,7 +14,8 @@ _FAR = 1 << 40
 
 
 @compiled
-def _entry(queue: int, slot: int) -> int:
+def entry_at(queue: int, slot: int) -> int:
+    """Where an entry of a queue lies."""
     return at.STATION + queue * at.STATION_QUEUE + slot * at.S_WIDTH
 
 
@@ -57,8 +58,8 @@ def _store_range(m: Int64, place: int, rs2: int) -> None:
 
 
 @compiled
-def _fill(m: Int64, entry: int, queue: int, funct: int, rs1: int, rs2: int) -> None:
-    """What a new entry reads and writes."""
+def fill_entry(m: Int64, entry: int, queue: int, funct: int, rs1: int, rs2: int) -> None:
+    """Note in a new entry what the instruction reads and writes."""
     m[entry + at.S_A] = m[entry + at.S_B] = -1
     m[entry + at.S_WRITES] = 0
     if funct == rocc.CONFIG:
@@ -105,7 +106,8 @@ def _must_wait(m: Int64, new: int, queue: int, old: int, other: int) -> bool:
 
 
 @compiled
-def _note_configuration(m: Int64, queue: int, funct: int, rs1: int, rs2: int) -> None:
+def note_configuration(m: Int64, queue: int, funct: int, rs1: int, rs2: int) -> None:
+    """Note what of an instruction the ranges of later ones depend on."""
     if funct == rocc.CONFIG:
         if queue == EXECUTE:
             m[at.RS_A_STRIDE], m[at.RS_C_STRIDE] = rs1 >> 16 & 0xFFFF, rs2 >> 48 & 0xFFFF
@@ -138,12 +140,12 @@ def allocate(m: Int64, command: int, now: int, rows: Int64) -> bool:
     slot = _free_slot(m[at.STATION_MASK + queue], m[at.LOAD_ENTRIES + queue])
     if slot < 0:
         return False
-    entry = _entry(queue, slot)
+    entry = entry_at(queue, slot)
     row = m[at.LOGGED]
     m[entry + at.S_VALID], m[entry + at.S_ISSUED], m[entry + at.S_CONFIG] = 1, 0, funct == rocc.CONFIG
     m[entry + at.S_ROW], m[entry + at.S_FROM] = row, m[command + at.F_FROM]
     m[entry + at.S_FUNCT], m[entry + at.S_RS1], m[entry + at.S_RS2] = funct, rs1, rs2
-    _fill(m, entry, queue, funct, rs1, rs2)
+    fill_entry(m, entry, queue, funct, rs1, rs2)
     for other in range(3):
         deps = 0
         used = m[at.STATION_MASK + other]
@@ -152,7 +154,7 @@ def allocate(m: Int64, command: int, now: int, rows: Int64) -> bool:
                 break
             if not used >> place & 1:
                 continue
-            old = _entry(other, place)
+            old = entry_at(other, place)
             if other == queue:
                 waits = not m[old + at.S_ISSUED] or (queue == STORE and m[at.STORES_ORDERED])
             else:
@@ -162,7 +164,7 @@ def allocate(m: Int64, command: int, now: int, rows: Int64) -> bool:
         m[entry + at.S_DEPS + other] = deps
     m[at.STATION_MASK + queue] |= 1 << slot
     m[put(m, at.OLDEST + queue * at.OLDEST_QUEUE, now) + 1] = slot
-    _note_configuration(m, queue, funct, rs1, rs2)
+    note_configuration(m, queue, funct, rs1, rs2)
     rows[row, log.QUEUE], rows[row, log.ORIGIN] = queue, m[command + at.F_ORIGIN]
     rows[row, log.FUNCT], rows[row, log.RS1], rows[row, log.RS2] = funct, rs1, rs2
     rows[row, log.ASKED], rows[row, log.ENTERED] = m[command + at.F_ASKED], now
@@ -181,7 +183,7 @@ def ready_slot(m: Int64, queue: int, now: int) -> int:
     if not m[oldest + 1]:
         return -1
     head = front(m, oldest)
-    entry = _entry(queue, m[head + 1])
+    entry = entry_at(queue, m[head + 1])
     if m[head] == now or m[entry + at.S_DEPS] | m[entry + at.S_DEPS + 1] | m[entry + at.S_DEPS + 2]:
         return -1
     return int(m[head + 1])
@@ -190,7 +192,7 @@ def ready_slot(m: Int64, queue: int, now: int) -> int:
 @compiled
 def _clear(m: Int64, queue: int, slot: int, now: int, rows: Int64, everywhere: bool) -> None:
     """Nobody waits for a slot any more: in its own queue, or ``everywhere``."""
-    bit, row = 1 << slot, m[_entry(queue, slot) + at.S_ROW]
+    bit, row = 1 << slot, m[entry_at(queue, slot) + at.S_ROW]
     for other in range(3):
         if other != queue and not everywhere:
             continue
@@ -198,7 +200,7 @@ def _clear(m: Int64, queue: int, slot: int, now: int, rows: Int64, everywhere: b
         place = 0
         while used:
             if used & 1:
-                entry = _entry(other, place)
+                entry = entry_at(other, place)
                 if m[entry + at.S_DEPS + queue] & bit:
                     m[entry + at.S_DEPS + queue] &= ~bit
                     rows[m[entry + at.S_ROW], log.CLEARED + queue] = now
@@ -209,7 +211,7 @@ def _clear(m: Int64, queue: int, slot: int, now: int, rows: Int64, everywhere: b
 
 @compiled
 def _free(m: Int64, queue: int, slot: int) -> None:
-    entry = _entry(queue, slot)
+    entry = entry_at(queue, slot)
     m[entry + at.S_VALID] = 0
     m[at.STATION_MASK + queue] &= ~(1 << slot)
     if m[entry + at.S_FROM]:
@@ -221,7 +223,7 @@ def _free(m: Int64, queue: int, slot: int) -> None:
 @compiled
 def issue(m: Int64, queue: int, slot: int, now: int, rows: Int64) -> None:
     """Hand an instruction over; configurations of loads and stores are complete with it."""
-    entry = _entry(queue, slot)
+    entry = entry_at(queue, slot)
     take(m, at.OLDEST + queue * at.OLDEST_QUEUE, now)
     m[entry + at.S_ISSUED] = 1
     m[at.PROGRESS] = now
@@ -255,7 +257,7 @@ def issue(m: Int64, queue: int, slot: int, now: int, rows: Int64) -> None:
 def complete(m: Int64, queue: int, slot: int, now: int, rows: Int64) -> None:
     """An instruction is complete: its entry is free, and who waited for it need not."""
     m[at.PROGRESS] = now
-    row = m[_entry(queue, slot) + at.S_ROW]
+    row = m[entry_at(queue, slot) + at.S_ROW]
     rows[row, log.COMPLETE], rows[row, log.BEGUN] = now, m[at.BEGUN + queue * at.MOST_ENTRIES + slot]
     _clear(m, queue, slot, now, rows, True)
     _free(m, queue, slot)
