@@ -182,6 +182,12 @@ class Contraction:
         return alike and self.data.memory.dtype == "int8"
 
     @property
+    def overwrites(self) -> bool:
+        """Whether sums can begin with a product that overwrites: no loop of the instruction itself goes on with one."""
+        moves = all(loop.steps.get(self.dst.name) for loop in self.instruction.loops)
+        return self.overwrite is not None and self.instruction.microops is None and moves
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of one iteration."""
         return self.rows * self.out_channels * self.in_channels

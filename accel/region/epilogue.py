@@ -149,9 +149,14 @@ def largest_bias_by_product(gemm: Contraction) -> int:
 
 def with_bias_by_product(epilogue: Epilogue, gemm: Contraction, largest: int) -> Epilogue | None:
     """The epilogue with its bias added by a contraction, for biases of at most ``largest``; None if it cannot be."""
-    if (("add_tensor", 0),) not in epilogue.grouped or largest > largest_bias_by_product(gemm):
+    if largest > largest_bias_by_product(gemm):
         return None
     product: tuple[EpilogueOp, int] = ("add_product", 0)
+    if epilogue.start == "bias" and gemm.overwrites:
+        groups = (1, *epilogue.groups) if epilogue.groups else ()
+        return replace(epilogue, start="zero", steps=(product, *epilogue.steps), groups=groups)
+    if (("add_tensor", 0),) not in epilogue.grouped:
+        return None
     return replace(epilogue, steps=tuple(product if step == ("add_tensor", 0) else step for step in epilogue.steps))
 
 

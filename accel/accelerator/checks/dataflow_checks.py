@@ -154,11 +154,11 @@ def _plain(meaning: Semantics) -> str:
 
 
 def _check_start(gemm: Contraction, places: list[Place]) -> None:
-    if gemm.zero is not None:
+    if gemm.zero is not None or gemm.overwrites:
         return
     name, memory, found = gemm.instruction.name, gemm.dst.memory, _loads(gemm.dst, places)
     start = f"it must also do {gemm.dst.name}[...] = 0, or a copy must load {memory.dtype} into {memory.name}"
-    over = f"; {gemm.overwrite.name}, which overwrites, begins none" if gemm.overwrite is not None else ""
+    over = "" if gemm.overwrite is None else f"; {gemm.overwrite.name}, which overwrites, begins none"
     require(bool(found), "instructions", f"nothing begins the sums of {name}{over}: {start}")
     path, copy, meaning = found[0]
     changed = f"{copy.name} does {meaning.typed.statement}, so nothing begins the sums of {name}: {start} as it is"

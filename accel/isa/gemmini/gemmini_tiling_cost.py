@@ -29,6 +29,7 @@ _WAY = 7  # cycles of a request's and its answer's way through buffers (mvin_cha
 _FIRST = 0.75  # of the loads of the first step, before its products run as fast as they can
 _BEHIND = 0.6  # of the products of a step, behind the last load
 _TILE_WAY = 130  # cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies
+_RECONFIGURED = 110  # cycles in which the mesh is empty, as another stride is set for a tile's other sums, and set back
 _STEP_WAY = 60  # cycles of a step from its data to its products
 
 
@@ -53,15 +54,19 @@ def tiling_cost(
     bias = sent.bias * (parameters.answer_latency + _LOAD + parameters.dim) / parameters.commands_tracked
     wide = ACC_BYTES * parameters.dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
     stored = c.out_blocks * pixels * (max(row, wide) if epilogue.wide else row)
-    products = parameters.dim * (1 if accelerator.memories[0].banks > 1 else 2) * sent.products
+    product = parameters.dim * (1 if accelerator.memories[0].banks > 1 else 2)
+    products, sums = product * sent.products, product * sent.sums + _RECONFIGURED * (epilogue.sums > 0)
     steps, first = c.tiles * c.reductions, data + weights
     loading = c.data_loads * data + c.weight_loads * weights + c.tiles * bias
+    if epilogue.products:  # their weights are loaded for each group of output channels
+        groups = np.where(c.data_loads < c.tiles, c.tiles, conv.out_blocks // c.out_blocks)
+        loading = loading + epilogue.products * groups * loaded(c.out_blocks, c.out_blocks * parameters.dim)
     per_step = data * (c.data_loads == steps) + weights * (c.weight_loads == steps)
     limits = (
-        loading + _BEHIND * products + stored,
-        steps * products + _FIRST * (first + bias) + stored,
+        loading + _BEHIND * products + sums + stored,
+        steps * products + c.tiles * sums + _FIRST * (first + bias) + stored,
         c.tiles * stored + first + bias,
-        c.tiles * (bias + products * c.reductions + stored + _TILE_WAY) / c.result_contexts + first,
+        c.tiles * (bias + products * c.reductions + sums + stored + _TILE_WAY) / c.result_contexts + first,
         np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),
         parameters.issue_cycles * sent.total,
     )
@@ -69,13 +74,14 @@ def tiling_cost(
 
 
 class _Instructions(NamedTuple):
-    """Instructions of a region, of them the products of a step, and the loads of a tile: data, weights, bias."""
+    """Instructions of a region, and those of a tile: products of a step; loads of data, weights, bias; other sums."""
 
     total: Int64
     products: Int64
     data: Int64
     weights: Int64
     bias: Int64
+    sums: Int64
 
 
 def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, dim: int) -> _Instructions:
@@ -99,8 +105,10 @@ def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, dim: int
     whole = c.out_columns == conv.out_width
     store = c.out_blocks * _in_lines(c.out_rows, c.out_columns, dim, whole)
     store = np.where(whole & (c.out_rows == conv.out_height), ceil_div(c.out_blocks * pixels, dim), store)
+    sums = epilogue.sums * c.out_blocks * ceil_div(pixels, dim)
     total = 2 * c.tiles * c.reductions * products + c.data_loads * data + c.weight_loads * weights
-    return _Instructions(total + c.tiles * (start + store) + _ONCE, products, data, weights, start)
+    total = total + c.tiles * (start + store + 2 * sums) + _ONCE
+    return _Instructions(total, products, data, weights, start, sums)
 
 
 def _in_lines(rows: Int64, columns: Int64, dim: int, dense: npt.NDArray[np.bool_]) -> Int64:

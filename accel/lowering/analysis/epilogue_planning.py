@@ -61,7 +61,8 @@ def plan_epilogue(composite: CompositeRegion, capabilities: Capabilities) -> Epi
 def _initial_values(capabilities: Capabilities) -> tuple[Start, ...]:
     """The ways to give the accumulators their first value; zeros come first, as rounding then needs no tensor."""
     loaded = capabilities.load(capabilities.gemm.dst.memory.name, capabilities.gemm.dst.memory.dtype) is not None
-    found: list[Start] = ["zero"] if capabilities.gemm.zero is not None else []
+    gemm = capabilities.gemm
+    found: list[Start] = ["zero"] if gemm.zero is not None or gemm.overwrites else []
     return (*found, "bias") if loaded else tuple(found)
 
 

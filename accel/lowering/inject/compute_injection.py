@@ -1,9 +1,11 @@
 """A nest of arithmetic becomes a compute instruction, by matching it against the instruction's expressions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
 
+from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute
 from accel.accelerator.semantics import Semantics, scalar_field
@@ -16,8 +18,16 @@ from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_val
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 
 
-def inject_compute(nest: AffineNest, known: list[Semantics], target: Target) -> tirx.Stmt:
+def inject_compute(
+    nest: AffineNest, known: list[Semantics], target: Target, first: tirx.Expr | None = None
+) -> tirx.Stmt:
     """The first instruction of ``known`` that does what the nest does, inside the loops that it does not make itself.
+
+    Args:
+        nest: the nest.
+        known: the operations to choose from.
+        target: what it is for.
+        first: when the nest's sum begins, where its first product overwrites; None: it goes on from what is there.
 
     Raises:
         CompileError: none does; the message says what stands against the one that comes nearest.
@@ -25,15 +35,15 @@ def inject_compute(nest: AffineNest, known: list[Semantics], target: Target) -> 
     misfits: list[str] = []
     for choice in matching_operations(nest.store, known, target, misfits):
         try:
-            return _made(nest, choice, target.accelerator)
+            return _made(nest, choice, target, first)
         except CompileError as error:
             misfits.append(error.detail)
     why = misfits[0] if misfits else nearest_mismatch(nest.store, known, target)
     raise CompileError(f"no instruction does {nest.store.buffer.name} = {nest.store.value}: {why}", field=INSTRUCTIONS)
 
 
-def _made(nest: AffineNest, choice: OperationMatch, accelerator: Accelerator) -> tirx.Stmt:
-    instruction = choice.meaning.instruction
+def _made(nest: AffineNest, choice: OperationMatch, target: Target, first: tirx.Expr | None) -> tirx.Stmt:
+    accelerator, instruction = target.accelerator, choice.meaning.instruction
     assert isinstance(instruction, Compute)
     accesses = _accesses(nest, choice)
     axes = _outer_axes(nest, choice.meaning, accesses, accelerator)
@@ -47,10 +57,33 @@ def _made(nest: AffineNest, choice: OperationMatch, accelerator: Accelerator) ->
         fields[scalar_field(accelerator, instruction, name)] = value
     fields |= {name: tirx.const(value, "int32") for name, value in choice.meaning.operation.when.items()}
     fields |= assignment.fields
+    if first is not None:
+        fields |= _beginning(choice.meaning, assignment.left, list(accesses), target.contraction, first)
     if instruction.microops is not None:
         loops = [(axis.extent, *axis.strides) for axis in assignment.left]
         return instruction_calls.call(instruction.name, fields, loops)
     return _around(assignment.left, list(accesses), instruction, fields)
+
+
+def _beginning(
+    meaning: Semantics, left: Sequence[LoopAxis], operands: list[str], gemm: Contraction, first: tirx.Expr
+) -> dict[str, tirx.Expr]:
+    """The fields in which an overwriting product differs from one that goes on with a sum.
+
+    It is the one of the first iteration of all loops around it that do not move the accumulators.
+    """
+    assert gemm.overwrite is not None
+    target = operands.index(meaning.typed.statement.target.name)
+    for axis in left:
+        if not axis.strides[target] and axis.variable is not None:
+            first = tirx.And(first, tirx.EQ(axis.variable, tirx.const(0, str(axis.variable.ty.dtype))))
+    found: dict[str, tirx.Expr] = {}
+    for name, value in gemm.overwrite.when.items():
+        other = meaning.operation.when.get(name, 0)
+        if value != other:
+            numbers = (tirx.const(number, "int32") for number in (value, other))
+            found[name] = simplify(tirx.Select(first, *numbers))
+    return found
 
 
 def _accesses(nest: AffineNest, choice: OperationMatch) -> dict[str, AffineAccess]:

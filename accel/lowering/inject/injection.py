@@ -16,7 +16,7 @@ from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.copy_injection import inject_copy
 from accel.lowering.inject.operation_matching import DRAM
 from accel.lowering.ir.affine_nest import AffineNest, nest_of
-from accel.lowering.ir.function_attributes import NESTS, map_regions
+from accel.lowering.ir.function_attributes import FIRST_PRAGMA, NESTS, map_regions
 from accel.lowering.ir.host_runs import layers_of
 from accel.lowering.ir.tir_walk import collect, loads_of, pragma_nests, scope_of, with_sites
 from accel.region.kinds import AnyRegion
@@ -32,9 +32,10 @@ def inject(module: ir.IRModule, target: Target) -> ir.IRModule:
 
     def injected(function: tirx.PrimFunc, _region: AnyRegion) -> tirx.PrimFunc:
         nests = pragma_nests(function.body, pragmas)
+        firsts = {each.body: each.value for each in pragma_nests(function.body, {FIRST_PRAGMA})}
         try:
             # made before the tree is rebuilt: an error that crosses TVM's callbacks would lose its type
-            made = [_call(nest.attr_key, nest_of(nest.body), target) for nest in nests]
+            made = [_call(nest.attr_key, nest_of(nest.body), target, firsts.get(nest)) for nest in nests]
         except CompileError as error:
             of = ", ".join(layers.get(str(function.attrs["global_symbol"]), ()))
             raise CompileError(f"{of}: {error.detail}" if of else error.detail, field=error.field) from error
@@ -42,8 +43,9 @@ def inject(module: ir.IRModule, target: Target) -> ir.IRModule:
         calls = iter(made)
 
         def attribute(statement: tirx.AttrStmt, mutator: Any) -> tirx.Stmt:
-            taken = statement.attr_key in pragmas
-            return next(calls) if taken else mutator.default_mutate(statement)
+            if statement.attr_key == FIRST_PRAGMA:
+                return mutator.mutate(statement.body)
+            return next(calls) if statement.attr_key in pragmas else mutator.default_mutate(statement)
 
         body = with_sites(structural_mutate(function.body, (tirx.AttrStmt, attribute)))
         return function.with_body(body).with_attr(NESTS, _sites_of(nests, made))
@@ -68,16 +70,17 @@ def _sites_of(nests: Sequence[tirx.AttrStmt], made: Sequence[tirx.Stmt]) -> str:
     return json.dumps(rows, separators=(",", ":"))
 
 
-def _call(pragma: str, nest: AffineNest, target: Target) -> tirx.Stmt:
+def _call(pragma: str, nest: AffineNest, target: Target, first: tirx.Expr | None) -> tirx.Stmt:
     """The calls for one nest, by the copies that answer to its pragma, or by the others.
 
-    Where none does it, what stands against the copies counts if the nest touches DRAM.
+    ``first`` says when the sum of the nest begins, if it begins by overwriting. Where no instruction does the nest,
+    what stands against the copies counts if it touches DRAM.
     """
     answering: list[Semantics] = [meaning for meaning in target.semantics if meaning.instruction.pragma == pragma]
     copies = [meaning for meaning in answering if isinstance(meaning.instruction, Copy)]
     computes = [meaning for meaning in answering if not isinstance(meaning.instruction, Copy)]
     if not copies:
-        return inject_compute(nest, computes, target)
+        return inject_compute(nest, computes, target, first)
     try:
         return inject_copy(nest, copies, target)
     except CompileError as error:

@@ -30,6 +30,8 @@ ADDRESSES = "cyclops.addresses"
 NESTS = "cyclops.nests"
 DRAM_UNITS = "cyclops.dram_units"
 CONTEXTS_PRAGMA = document_checks.CONTEXTS_PRAGMA
+FIRST_PRAGMA = "pragma_first"
+"""Around the nest of a sum: its value says in which iterations of the loops around it the sum begins."""
 
 
 @dataclass(frozen=True)

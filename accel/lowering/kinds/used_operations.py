@@ -40,8 +40,9 @@ def sum_operations(epilogue: Epilogue, capabilities: Capabilities) -> Iterator[U
     yield from _loading("load weights", gemm.weights.memory.name, capabilities)
     if epilogue.start == "bias" or epilogue.tensors:
         yield from bias_load(capabilities)
-    if epilogue.start == "zero" and gemm.zero is not None:
-        yield UsedOperation("clear", gemm.instruction, gemm.zero)
+    clears = gemm.zero if gemm.zero is not None else gemm.overwrite
+    if epilogue.start == "zero" and clears is not None:
+        yield UsedOperation("clear", gemm.instruction, clears)
     yield UsedOperation("contract", gemm.instruction, gemm.accumulate)
 
 

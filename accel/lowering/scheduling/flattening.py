@@ -1,15 +1,18 @@
 """Flatten: from S-TIR blocks to plain loops over flat buffers, pragmas as attributes around their nests."""
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 from tvm import ir, s_tir, tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal, structural_mutate
 
+from accel.accelerator.contraction import Contraction
 from accel.accelerator.instructions import Compute
 from accel.accelerator.target import Target
-from accel.lowering.ir.affine_nest import nest_of
-from accel.lowering.ir.function_attributes import map_regions, region_functions
+from accel.lowering.ir.affine_nest import constant_value, nest_of, simplify
+from accel.lowering.ir.function_attributes import FIRST_PRAGMA, map_regions, region_functions
 from accel.lowering.ir.tir_walk import loads_of, pragma_nests, rename_buffers, scope_of
 from accel.region.kinds import AnyRegion
 
@@ -25,7 +28,8 @@ def flatten(module: ir.IRModule, target: Target) -> ir.IRModule:
     computes = {i.pragma for i in accelerator.instructions if isinstance(i, Compute)}
 
     def flattened(function: tirx.PrimFunc, _region: AnyRegion) -> tirx.PrimFunc:
-        return share_buffers_in_place(lowered[str(function.attrs["global_symbol"])], accelerator.pragmas, computes)
+        shared = share_buffers_in_place(lowered[str(function.attrs["global_symbol"])], accelerator.pragmas, computes)
+        return begin_by_overwriting(shared, target.contraction)
 
     return tirx.transform.RemoveNoOp()(map_regions(module, flattened))
 
@@ -62,6 +66,63 @@ def share_buffers_in_place(function: tirx.PrimFunc, pragmas: set[str], computes:
                 shared[store.buffer] = shared.get(load.source, load.source)
                 break
     return function.with_body(_without_moves(rename_buffers(function.body, shared), computes))
+
+
+def begin_by_overwriting(function: tirx.PrimFunc, gemm: Contraction) -> tirx.PrimFunc:
+    """Let the first product of a sum overwrite, where the contraction can do that and cannot clear accumulators.
+
+    The nests that clear them are gone then, and an attribute around that of the sum says in which iterations of the
+    loops around it the sum begins.
+    """
+    if gemm.zero is not None or not gemm.overwrites:
+        return function
+    cleared: dict[tirx.Var, tuple[tirx.AttrStmt, tuple[tirx.Var, ...]]] = {}
+    gone: list[tirx.AttrStmt] = []
+    begins: list[tuple[tirx.AttrStmt, tirx.Expr]] = []
+    for nest, loops in _nests_in_loops(function.body, {gemm.instruction.pragma}, ()):
+        store = nest_of(nest.body).store
+        if constant_value(store.value) == 0:
+            cleared[store.buffer] = nest, loops
+            continue
+        clear, around = cleared.pop(store.buffer, (None, ()))
+        if clear is None or _written(clear) != _written(nest):
+            continue
+        first: tirx.Expr = tirx.const(True, "bool")
+        for variable in loops[len(around) :]:
+            first = tirx.And(first, tirx.EQ(variable, tirx.const(0, str(variable.ty.dtype))))
+        gone.append(clear)
+        begins.append((nest, simplify(first)))
+
+    def attribute(statement: tirx.AttrStmt, mutator: Any) -> tirx.Stmt:
+        if any(statement.same_as(nest) for nest in gone):
+            return tirx.Evaluate(0)
+        first = next((first for nest, first in begins if statement.same_as(nest)), None)
+        if first is None:
+            return mutator.default_mutate(statement)
+        return tirx.AttrStmt(statement.node, FIRST_PRAGMA, first, statement)
+
+    return function.with_body(structural_mutate(function.body, (tirx.AttrStmt, attribute)))
+
+
+def _written(nest: tirx.AttrStmt) -> int:
+    """How many elements a nest writes."""
+    loops = nest_of(nest.body)
+    return math.prod(extent for extent, step in zip(loops.extents, loops.target.strides, strict=True) if step)
+
+
+def _nests_in_loops(
+    statement: Any, pragmas: set[str], loops: tuple[tirx.Var, ...]
+) -> Iterator[tuple[tirx.AttrStmt, tuple[tirx.Var, ...]]]:
+    """Yields the nests under the pragmas in program order, with the variables of the loops around each."""
+    if isinstance(statement, tirx.SeqStmt):
+        for child in statement.seq:
+            yield from _nests_in_loops(child, pragmas, loops)
+    elif isinstance(statement, tirx.For):
+        yield from _nests_in_loops(statement.body, pragmas, (*loops, statement.loop_var))
+    elif isinstance(statement, tirx.AttrStmt) and statement.attr_key in pragmas:
+        yield statement, loops
+    elif isinstance(statement, tirx.AttrStmt):
+        yield from _nests_in_loops(statement.body, pragmas, loops)
 
 
 def _without_moves(body: tirx.Stmt, computes: set[str]) -> tirx.Stmt:

@@ -134,7 +134,14 @@ def _matmul(dim: int) -> Compute:
             "A": Operand(memory=_SPAD, address=f"{compute}.a_row"),
             "B": Operand(memory=_SPAD, shape=(dim, dim), address=f"{preload}.b_row"),
         },
-        operations=(Operation(name="accumulate", when=when, does="C[n] += i32(A[k]) * i32(B[k, n])"),),
+        operations=(
+            Operation(name="accumulate", when=when, does="C[n] += i32(A[k]) * i32(B[k, n])"),
+            Operation(
+                name="overwrite",
+                when=when | {f"{preload}.c_accumulate": 0},
+                does="C[n] = i32(A[k]) * i32(B[k, n])",
+            ),
+        ),
         loops=(
             HardwareLoop(
                 extent=f"{compute}.a_rows",
