@@ -141,7 +141,11 @@ class Accelerator(DocumentPart):
                 "clock_mhz": 0.0,
                 "memories": tuple(memory.model_copy(update={"ports": 0}) for memory in self.memories),
                 "instructions": tuple(
-                    instruction.model_copy(update={"cycles": None, "energy": None}) for instruction in self.instructions
+                    instruction.model_copy(
+                        update={"cycles": None, "energy": None}
+                        | ({"bus_cycles": None} if isinstance(instruction, Copy) else {})
+                    )
+                    for instruction in self.instructions
                 ),
                 "dram": Dram(alignment_bytes=self.dram.alignment_bytes),
                 "parameters": {},
@@ -161,6 +165,11 @@ class Accelerator(DocumentPart):
             for memory in self.memories
         )
         return self.untimed().model_copy(update={"memories": memories})
+
+    @property
+    def shares_bus(self) -> bool:
+        """Whether the copies of several units take turns on the DRAM bus."""
+        return bool(self.dram.shared_by)
 
     def memory(self, name: str) -> Memory:
         """Returns the memory called ``name``.

@@ -209,6 +209,14 @@ class Copy(Instruction):
     operations: Annotated[
         tuple[Operation, ...], Field(max_length=16, description="what it does to each element on the way")
     ] = ()
+    bus_cycles: Annotated[
+        Cost | None,
+        Field(
+            description="cycles that it keeps a bus that units share; by default those of its bytes",
+            examples=["max(ceil(bytes / bus_bytes), rows)"],
+            exclude_if=lambda cost: cost is None,  # documents from before have the same id
+        ),
+    ] = None
 
     def dram_bytes(self, memory: Memory) -> int:
         """Returns the bytes that one element of ``memory`` takes in DRAM."""

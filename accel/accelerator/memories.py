@@ -72,3 +72,13 @@ class Dram(DocumentPart):
         Count,
         Field(le=1 << 20, description="bytes that a tensor's address is a multiple of", examples=[64]),
     ] = 4096
+    shared_by: Annotated[
+        tuple[Name, ...],
+        Field(
+            max_length=16,
+            description="units whose copies take turns on the bus, where the family's clock asks; by default each copy "
+            "has it for itself",
+            examples=[["load", "store"]],
+            exclude_if=lambda units: not units,  # documents from before have the same id
+        ),
+    ] = ()

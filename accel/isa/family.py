@@ -123,7 +123,11 @@ class Boxes:
 
     def writes(self) -> "Boxes":
         """Those that write DRAM."""
-        at = np.flatnonzero(self.write)
+        return self.of(self.write)
+
+    def of(self, which: Bools) -> "Boxes":
+        """Those of ``which`` (accesses,)."""
+        at = np.flatnonzero(which)
         return Boxes(
             self.instruction[at], self.begin[at], self.rows[at], self.row_stride[at], self.row_bytes[at], self.write[at]
         )

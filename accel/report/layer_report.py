@@ -25,6 +25,7 @@ def _layer(result: LaunchResult, accelerator: Accelerator, gemm: Contraction | N
     family, launch, timing, decoded = family_of(accelerator), result.launch, result.timing, result.decoded
     work = family.work(decoded)
     read, written = dram_traffic(family.boxes(decoded))
+    moved = read + written if accelerator.shares_bus else max(read, written)
     cycles = timing.cycles if timing else 0
     limit, share = _limit(timing) if timing else ("", 0.0)
     best = work.macs_per_cycle or (gemm.macs if gemm else 0)
@@ -45,12 +46,12 @@ def _layer(result: LaunchResult, accelerator: Accelerator, gemm: Contraction | N
         instructions=launch.count,
         energy_pj=family.energy(decoded),
         account=account_document(result.account) if result.account else None,
-        roofline=_roofline(launch.macs, cycles, best, (work.bus_cycles, max(read, written))),
+        roofline=_roofline(launch.macs, cycles, best, (work.bus_cycles, moved)),
     )
 
 
 def _roofline(macs: int, cycles: int, peak: float, moved: tuple[int, int]) -> Roofline:
-    """``moved``: the bytes of the busier of reads and writes, after the cycles that the bus needs for them."""
+    """``moved``: the bytes of the busier of reads and writes, or of both, after the cycles that the bus needs."""
     bus_cycles, nbytes = moved
     return Roofline(
         peak=peak,

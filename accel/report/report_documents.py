@@ -146,17 +146,17 @@ class Machine(pydantic.BaseModel):
         description="multiply-accumulates a cycle at best; null where it has no contraction. Where costs are the "
         "document's, what the best launch of this program can"
     )
-    bus_bytes_per_cycle: int = Field(description="bytes a cycle, of reads and as many of writes")
+    bus_bytes_per_cycle: int = Field(
+        description="bytes a cycle, of reads and as many of writes; of both together where units share the bus"
+    )
     clock_mhz: float
 
 
 class Roofline(pydantic.BaseModel):
-    """A launch in the roofline model; reads and writes have a channel each, so that the busier one counts."""
+    """A launch in the roofline model; of reads and writes the busier counts, or both where they share the bus."""
 
     peak: float = Field(description="macs a cycle that its products do at best; 0 without a contraction")
-    intensity: float | None = Field(
-        description="macs a byte of the busier of reads and writes; null where it moves nothing"
-    )
+    intensity: float | None = Field(description="macs a byte of what counts; null where it moves nothing")
     attainable: float = Field(
         description="macs a cycle that no schedule of its instructions goes above: the less of what the contraction "
         "and the bus can"

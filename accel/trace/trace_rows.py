@@ -173,6 +173,11 @@ def awaited_by(rows: Rows, cause: str) -> tuple[Int64, Int64]:
     return index, index - back[waiting]
 
 
+def awaited_kind(cause: str) -> Literal["address", "bus"]:
+    """Returns what an instruction waited for another one for by ``cause``: its addresses, or the bus that it was on."""
+    return "bus" if cause == "memory" else "address"
+
+
 def end_cycles(rows: Rows) -> Int64:
     """Returns the cycle before which each row has ended (n,); a row that takes no cycles still has its own."""
     return np.maximum(rows["end"], rows["start"].astype(np.int64) + 1)

@@ -9,7 +9,11 @@ Range = tuple[str, bool, int, int]  # memory, writes, low, high (exclusive)
 
 @dataclass
 class Item:
-    """An instruction: what it keeps for how long, and what it waits for."""
+    """An instruction: what it keeps for how long, and what it waits for.
+
+    The last ``beats`` of its cycles are on the bus that units share. ``on_bus`` are those that it has there once it
+    has begun, and ``gave_way`` is who had the last of those that it could not have.
+    """
 
     unit: str
     cycles: int
@@ -18,6 +22,9 @@ class Item:
     pushes: list[str] = field(default_factory=list)
     start: int | None = None
     end: int | None = None
+    beats: int = 0
+    on_bus: list[int] = field(default_factory=list)
+    gave_way: "Item | None" = None
 
     def unfinished(self, now: int) -> bool:
         return self.end is None or self.end > now
@@ -43,8 +50,17 @@ def _ports_free(item: Item, items: list[Item], ports: int, now: int) -> bool:
     return all(sum(memory in other.memories for other in items if other.runs(now)) < ports for memory in item.memories)
 
 
-def _begin(item: Item, now: int) -> None:
+def _begin(item: Item, now: int, items: list[Item]) -> None:
+    taken = {cycle: other for other in items for cycle in other.on_bus}
     item.start, item.end = now, now + item.cycles
+    cycle = item.end - item.beats
+    while len(item.on_bus) < item.beats:
+        if cycle in taken:
+            item.gave_way = taken[cycle]
+        else:
+            item.on_bus.append(cycle)
+        cycle += 1
+        item.end = cycle
 
 
 def in_order(items: list[Item], ports: int) -> None:
@@ -56,7 +72,7 @@ def in_order(items: list[Item], ports: int) -> None:
             other.unit == item.unit or meet(other, item) for other in before if other.runs(now)
         ) or not _ports_free(item, before, ports, now):
             now += 1
-        _begin(item, now)
+        _begin(item, now, items)
         now += 1
 
 
@@ -107,7 +123,7 @@ def _units_apart(
     begun: Callable[[Item], Any] = id,
 ) -> bool:
     now, quiet = 0, 0
-    patience = sum(item.cycles for item in items) + len(items) + 2
+    patience = sum(item.cycles + item.beats for item in items) + len(items) + 2
     while any(item.unfinished(now - 1) for item in items) and quiet <= patience:
         moved = _one_cycle(items, ports, available, ready, begun, now)
         quiet = 0 if moved else quiet + 1
@@ -133,6 +149,6 @@ def _one_cycle(items: list[Item], ports: int, available: Any, ready: Any, begun:
                 break
         if found is None:
             return moved
-        _begin(found, now)
+        _begin(found, now, items)
         begun(found)
         moved = True

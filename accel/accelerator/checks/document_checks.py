@@ -25,7 +25,7 @@ from accel.accelerator.checks.semantics_checks import (
 from accel.accelerator.checks.token_checks import check_tokens
 from accel.accelerator.document import Accelerator, Composite, Operator
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Instruction
-from accel.accelerator.require import require, require_distinct, together
+from accel.accelerator.require import require, require_distinct, require_known, together
 
 CONTEXTS_PRAGMA = "pragma_contexts"
 """The compiler's own pragma: how many copies of each buffer of a loop there are."""
@@ -77,6 +77,36 @@ def _check_pragma(path: str, pragma: str) -> None:
     require(pragma not in TVM_PRAGMAS, path, f"{pragma} is one that TVM acts on; {free}")
 
 
+def check_bus(accelerator: Accelerator) -> None:
+    """Refuses a bus that units share which are none, or do not copy, and a time on it of copies that have it alone.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of the unit, or of the time.
+    """
+    units, at = accelerator.dram.shared_by, "dram.shared_by"
+    copies = [(n, each) for n, each in enumerate(accelerator.instructions) if isinstance(each, Copy)]
+    moving = [copy.unit for _, copy in copies]
+    with together() as apart:
+        with apart():
+            require_distinct(units, at)
+        with apart():
+            require(len(units) != 1, at, f"{', '.join(units)} alone; a bus is shared by two units at least, or by none")
+        for number, unit in enumerate(units):
+            with apart():
+                require_known(unit, accelerator.units, f"{at}.{number}", "unit")
+                require(
+                    unit in moving, f"{at}.{number}", f"{unit} has no copies; those of {_listed(moving)} use the bus"
+                )
+        for number, copy in copies:
+            with apart():
+                alone = f"unit {copy.unit} shares the bus with none; it must be in dram.shared_by, or this left out"
+                require(copy.bus_cycles is None or copy.unit in units, f"instructions.{number}.bus_cycles", alone)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(names)) or "no unit"
+
+
 _ENDINGS: tuple[tuple[Operator, ...], ...] = ((), ("bias",), ("requantize", "clip"), ("bias", "requantize", "clip"))
 
 
@@ -126,6 +156,8 @@ def check_document(accelerator: Accelerator) -> None:
                 _check_instruction(f"instructions.{index}", instruction, accelerator)
         with apart():
             check_patterns(accelerator)
+        with apart():
+            check_bus(accelerator)
         for index, composite in enumerate(accelerator.composites):
             with apart():
                 _check_composite(f"composites.{index}.operators", composite)

@@ -51,8 +51,8 @@ def check_costs(path: str, instruction: Instruction, accelerator: Accelerator) -
         InvalidAccelerator: ``field`` is the path of the cost.
     """
     with together() as apart:
-        for role in ("cycles", "energy"):
-            text = getattr(instruction, role)
+        for role in ("cycles", "energy", "bus_cycles"):
+            text = getattr(instruction, role, None)
             if text is not None:
                 with apart():
                     _check_cost(f"{path}.{role}", text, instruction, accelerator)

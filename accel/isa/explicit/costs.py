@@ -17,6 +17,8 @@ from accel.util.arrays import Float64, Int64
 
 DEFAULT_CYCLES = "1"
 DEFAULT_ENERGY = "0"
+BUS_CYCLES = "ceil(bytes / bus_bytes)"
+"""Cycles of a copy on a bus that units share, where the document gives it no others."""
 
 
 def doing(decoded: Decoded) -> Iterator[tuple[Instruction, ExecutedWords]]:
@@ -47,6 +49,22 @@ def cycles_of(decoded: Decoded) -> Int64:
         at = int(wrong[0])
         raise decoded.error(at, "cost", f"its cycles are {costs[at]:g}; at most {MAX_CYCLES}")
     return np.maximum(np.ceil(costs), 1).astype(np.int64)
+
+
+def bus_cycles_of(decoded: Decoded) -> Int64:
+    """Cycles (n,) that each instruction keeps the bus that units share, rounded up; 0 of those that do not use it.
+
+    Raises:
+        SimulationError: the first for which the cost is no number from 0 to 2^40.
+    """
+    accelerator, found = decoded.accelerator, np.zeros(len(decoded))
+    for instruction, words in doing(decoded) if accelerator.shares_bus else ():
+        if isinstance(instruction, Copy) and instruction.unit in accelerator.dram.shared_by and len(words):
+            found[words.rows] = _evaluate(instruction, words, instruction.bus_cycles or BUS_CYCLES, "bus_cycles")
+    if (wrong := np.flatnonzero((found < 0) | (found > MAX_CYCLES))).size:
+        at = int(wrong[0])
+        raise decoded.error(at, "cost", f"its bus_cycles are {found[at]:g}; from 0 to {MAX_CYCLES} are due")
+    return np.ceil(found).astype(np.int64)
 
 
 def costs_of(decoded: Decoded, role: Literal["cycles", "energy"]) -> Float64:

@@ -27,6 +27,8 @@ def check_explicit(accelerator: Accelerator) -> None:
         _check_bits(path, instruction, accelerator)
         if instruction.cycles is not None:
             check_cost(f"{path}.cycles", instruction.cycles, instruction, accelerator, operations.MAX_CYCLES)
+        if isinstance(instruction, Copy) and instruction.bus_cycles is not None:
+            check_cost(f"{path}.bus_cycles", instruction.bus_cycles, instruction, accelerator, operations.MAX_CYCLES)
         if isinstance(instruction, Compute):
             _check_compute(path, instruction)
         if instruction.sequence:

@@ -17,7 +17,7 @@ from accel.accelerator.instructions import Compute, Copy, Instruction
 from accel.accelerator.memories import Memory
 from accel.expression.cost_expression import parse_cost
 from accel.expression.syntax_tree import ExpressionError
-from accel.isa.explicit.costs import DEFAULT_CYCLES
+from accel.isa.explicit.costs import BUS_CYCLES, DEFAULT_CYCLES
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
@@ -26,15 +26,17 @@ from accel.util.arrays import Bools, Float64, Int64
 
 @dataclass
 class _Units:
-    """Cycles of each unit, and instructions of all, for each candidate (n,)."""
+    """Cycles of each unit and of the bus that they share, and instructions of all, for each candidate (n,)."""
 
     cycles: dict[str, Float64] = field(default_factory=dict)
+    bus: Float64 = field(default_factory=lambda: np.zeros(1))
     count: Float64 = field(default_factory=lambda: np.zeros(1))
 
-    def add(self, unit: str, count: Float64, each: Float64) -> None:
-        """``count`` instructions of ``each`` cycles."""
-        self.cycles[unit] = self.cycles.get(unit, np.zeros(1)) + count * each
-        self.count = self.count + count
+    def add(self, each: "_Tile", times: Int64) -> None:
+        """The instructions of ``each``, ``times`` over."""
+        self.cycles[each.unit] = self.cycles.get(each.unit, np.zeros(1)) + times * each.cycles
+        self.bus = self.bus + times * each.count * each.bus
+        self.count = self.count + times * each.count
 
 
 def tiling_cost(
@@ -44,12 +46,13 @@ def tiling_cost(
 
     Where units wait for tokens, and with two contexts of every buffer, they overlap: the busiest of them counts, or a
     cycle an instruction, and the first loads and the last store beside. Where instructions start in the order of the
-    program, loads overlap with the last instructions before them alone. With one context all cycles add up.
+    program, loads overlap with the last instructions before them alone. With one context all cycles add up. Copies
+    that share a bus take its cycles at least.
     """
     costs, units = _Costs(accelerator), _Units()
     used = _uses(c, conv, epilogue, gemm, costs)
     for each, count in used.counted(c, epilogue):
-        units.add(each.unit, count * each.count, each.each)
+        units.add(each, count)
     sync = accelerator.synchronisation
     if c.contexts == 1:
         cycles = np.asarray(sum(units.cycles.values()))
@@ -60,7 +63,7 @@ def tiling_cost(
     else:
         ends = used.data.cycles + used.weights.cycles + epilogue.planes * used.store.cycles
         cycles = _overlapped(units, c, ends, (used.contract.unit, used.store.unit))
-    return np.asarray(cycles * np.ones(len(c.out_rows)))
+    return np.asarray(np.maximum(cycles, units.bus) * np.ones(len(c.out_rows)))
 
 
 def _overlapped(units: _Units, c: Candidates, ends: Float64, results: tuple[str, str]) -> Float64:
@@ -150,11 +153,15 @@ def _elementwise(accelerator: Accelerator, gemm: Contraction) -> Compute | None:
 
 @dataclass(frozen=True)
 class _Tile:
-    """The instructions that something takes in one tile: how many (n,), the cycles of each (n,), and their unit."""
+    """The instructions that something takes in one tile: how many (n,), the cycles of each (n,), and their unit.
+
+    ``bus`` are the cycles of each (n,) on the bus that units share.
+    """
 
     unit: str
     count: Float64
     each: Float64
+    bus: Float64 = field(default_factory=lambda: np.zeros(1))
 
     @property
     def cycles(self) -> Float64:
@@ -298,7 +305,10 @@ class _Costs:
         values["bytes"] = values["elements"] * copy.dram_bytes(self.accelerator.memory(copy.memory))
         values |= {name: size for name, size in ((names.rows, high), (names.columns, wide)) if name is not None}
         count = planes * -(-columns // wide) * -(-rows // high)
-        return _Tile(copy.unit, count.astype(np.float64), self._each(copy, values))
+        each, bus = self._each(copy, copy.cycles, values), np.zeros(1)
+        if copy.unit in self.accelerator.dram.shared_by:
+            bus = self._each(copy, copy.bus_cycles or BUS_CYCLES, values)
+        return _Tile(copy.unit, count.astype(np.float64), np.maximum(each, bus), bus)
 
     def compute(
         self, compute: Compute | None, target: str | None, outer: tuple[Int64, ...],
@@ -321,7 +331,7 @@ class _Costs:
             pieces = pieces * -(-extent // piece)
             values |= dict.fromkeys((loop.extent, *loop.repeated_in), piece)
         count = pieces * left.prod(axis=0)
-        return _Tile(compute.unit, count.astype(np.float64), self._each(compute, values))
+        return _Tile(compute.unit, count.astype(np.float64), self._each(compute, compute.cycles, values))
 
     def _most(self, instruction: Instruction, name: str | None, limit: int | None) -> int:
         if name is None:
@@ -329,9 +339,11 @@ class _Costs:
         most = (1 << self.accelerator.bits(instruction, name)) - 1
         return max(1, most if limit is None else min(most, limit))
 
-    def _each(self, instruction: Instruction, sizes: dict[str, Int64] | dict[str, Float64]) -> Float64:
-        """Cycles of one instruction; fields that say nothing of its size are 0, and a cost that fails then is 1."""
-        cost = parse_cost(instruction.cycles or DEFAULT_CYCLES)
+    def _each(
+        self, instruction: Instruction, text: str | None, sizes: dict[str, Int64] | dict[str, Float64]
+    ) -> Float64:
+        """The cost of one instruction; fields that say nothing of its size are 0, and a cost that fails then is 1."""
+        cost = parse_cost(text or DEFAULT_CYCLES)
         fields = cost_fields(self.accelerator, instruction)
         known = {name: np.float64(0.0) for name in cost.names} | {
             "bus_bytes": np.float64(self.accelerator.dram.bus_bytes),

@@ -15,7 +15,7 @@ from accel.isa.document_changes import larger_memories
 from accel.isa.explicit.accesses import extents_of
 from accel.isa.explicit.box_hazards import ExplicitHazardChecker, hazard_signatures
 from accel.isa.explicit.boxes import boxes_of, check_bounds, effort_of
-from accel.isa.explicit.costs import costs_of, cycles_of
+from accel.isa.explicit.costs import bus_cycles_of, costs_of, cycles_of
 from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.document_support import check_explicit
 from accel.isa.explicit.document_tiling_cost import tiling_cost
@@ -37,9 +37,10 @@ from accel.isa.family import (
 def work_of(decoded: Decoded) -> Work:
     """The work of a launch by the document's costs.
 
-    The lower bound is the busiest unit's, as a unit does one instruction at a time. The bus is told apart: the cycles
-    of copies are what the document says, which may be less than their bytes take at ``bus_bytes`` a cycle. Reads and
-    writes have a channel each, so the larger of the two counts.
+    The lower bound is the busiest unit's, as a unit does one instruction at a time, or that of the bus which units
+    share, as that does one copy at a time. A bus that is not shared is told apart: the cycles of copies are what the
+    document says, which may be less than their bytes take at ``bus_bytes`` a cycle. Reads and writes have a channel
+    each there, so the larger of the two counts.
     """
     accelerator, cycles, units = decoded.accelerator, cycles_of(decoded), units_of(decoded)
     busy = np.bincount(units, weights=cycles, minlength=len(accelerator.units)).astype(np.int64)
@@ -56,8 +57,12 @@ def work_of(decoded: Decoded) -> Work:
                 contract = int(cycles[executions.words.rows].sum())
                 iterations = extents_of(executions.words, gemm.instruction.loops).prod(axis=0, dtype=np.float64)
                 macs = float(iterations.sum()) * gemm.macs
-    bus = -(-max(dram_traffic(boxes_of(decoded))) // accelerator.dram.bus_bytes)
-    return Work(contract, compute, bus, int(busy.max(initial=0)), macs / contract if contract else None)
+    beats = bus_cycles_of(decoded)
+    shared, boxes = int(beats.sum()), boxes_of(decoded)
+    alone = boxes.of(beats[boxes.instruction] == 0)
+    bus = max(shared, -(-max(dram_traffic(alone)) // accelerator.dram.bus_bytes))
+    bound = max(int(busy.max(initial=0)), shared)
+    return Work(contract, compute, bus, bound, macs / contract if contract else None)
 
 
 def energy_of(decoded: Decoded) -> float | None:
@@ -79,12 +84,21 @@ def timing_model(accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> 
     }
     return TimingModel(
         statement=f"Cycles follow the costs that the document gives, and its {ways[accelerator.synchronisation.kind]}; "
-        "nothing was compared with hardware. Instructions do not share the bus: a copy takes what its cost says.",
+        f"nothing was compared with hardware. {_bus(accelerator)}",
         calibrated=False,
         exact=0,
         of=0,
         worst_percent=None,
         outside=[],
+    )
+
+
+def _bus(accelerator: Accelerator) -> str:
+    if not accelerator.shares_bus:
+        return "Instructions do not share the bus: a copy takes what its cost says."
+    units = " and ".join(accelerator.dram.shared_by)
+    return (
+        f"Copies of {units} share the bus: of those that want the same cycle of it, the one that started first has it."
     )
 
 

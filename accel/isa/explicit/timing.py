@@ -16,9 +16,9 @@ from accel.isa.decode import Decoded
 from accel.isa.explicit import timing_decoupled, timing_in_order
 from accel.isa.explicit import timing_layout as layout
 from accel.isa.explicit.accesses import Accesses, ranges_of
-from accel.isa.explicit.costs import cycles_of, doing
+from accel.isa.explicit.costs import bus_cycles_of, cycles_of, doing
 from accel.isa.family import PREVIOUS, Family, TimeLaunch, Timing, Variation, places_back
-from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR
+from accel.isa.kernel_types import MATRIX, SCALAR
 from accel.isa.variations import OfLaunch, Scaled, scaled_variations, time_of, with_fields
 from accel.util.arrays import Int64
 
@@ -124,7 +124,8 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     """Cycles of one launch that finds ``tokens`` in the queues; ``cycles`` is when the last instruction ended.
 
     ``waits`` count from when an instruction's unit was free: for its turn in the program (``issue`` in order,
-    ``window`` by hazards), for addresses (``hazard``), for the tokens of a queue, and for ports (``port``).
+    ``window`` by hazards), for addresses (``hazard``), for the tokens of a queue, and for ports (``port``); and while
+    it runs, for a bus that others are on (``memory``), see :mod:`accel.isa.explicit.timing_bus`.
 
     Raises:
         SimulationError: a deadlock, with the units, the instructions and the tokens they wait for.
@@ -139,16 +140,17 @@ def _time(decoded: Decoded, tokens: dict[str, int], known: Accessing) -> Timing:
     state = _state(accelerator, stream.unit, token_counts(accelerator, tokens))
     times = np.zeros((layout.TIMES, count), np.int64)
     waits = np.zeros((layout.CAUSES + len(names), count), np.int64)
-    blockers = np.full(count, -1, np.int64)
+    blockers = np.full((layout.BLOCKERS, count), -1, np.int64)
     if kind == "in_order":
         timing_in_order.run(stream, len(accelerator.units), times, waits, blockers)
     elif timing_decoupled.run_decoupled(stream, state, times, waits, blockers) < count:
         waiting = sorted(int(index) for index in state.units[layout.NEXT] if index < count)
         raise deadlock(decoded, waiting, Transfers(stream.pop_start, stream.pops), state.tokens)
     start, end = times
-    busy = np.bincount(stream.unit, weights=stream.cycles, minlength=len(accelerator.units)).astype(np.int64)
-    causes = (_ORDER_CAUSE[kind], "hazard", "port", *names)
+    busy = np.bincount(stream.unit, weights=end - start, minlength=len(accelerator.units)).astype(np.int64)
+    causes = (_ORDER_CAUSE[kind], "hazard", "port", "memory", *names)
     shown = _shown(accelerator, len(names))
+    held = {"hazard": (layout.HAZARD, layout.HELD_ADDRESSES), "memory": (layout.BUS, layout.HELD_BUS)}
     return Timing(
         start=start,
         end=end,
@@ -158,12 +160,14 @@ def _time(decoded: Decoded, tokens: dict[str, int], known: Accessing) -> Timing:
         tokens=dict(zip(names, state.tokens.tolist(), strict=True)),
         blockers={
             "issue": PREVIOUS,
-            "hazard": units_waited_for(blockers, stream.unit),
+            "hazard": units_waited_for(blockers[layout.HELD_ADDRESSES], stream.unit),
             **{name: accelerator.units.index(queue[0]) for name, queue in zip(names, queues(accelerator), strict=True)},
         },
-        awaited={"hazard": places_back(np.where(waits[layout.HAZARD] > 0, blockers, -1))}
-        if layout.HAZARD in shown
-        else {},
+        awaited={
+            cause: places_back(np.where(waits[number] > 0, blockers[whose], -1))
+            for cause, (number, whose) in held.items()
+            if number in shown
+        },
     )
 
 
@@ -175,7 +179,8 @@ def units_waited_for(blockers: Int64, unit: Int64) -> Int64:
 def _shown(accelerator: Accelerator, queues: int) -> list[int]:
     """The rows of the waits that can be other than zero, in the order in which they end."""
     first = [] if accelerator.synchronisation.kind == "tokens" else [layout.ORDER, layout.HAZARD]
-    return [*first, *range(layout.CAUSES, layout.CAUSES + queues), layout.PORT]
+    last = [layout.PORT, layout.BUS] if accelerator.shares_bus else [layout.PORT]
+    return [*first, *range(layout.CAUSES, layout.CAUSES + queues), *last]
 
 
 def units_of(decoded: Decoded) -> Int64:
@@ -186,14 +191,16 @@ def units_of(decoded: Decoded) -> Int64:
 
 
 def _stream(decoded: Decoded, known: Accessing) -> layout.Stream:
-    """The launch as the kernels take it."""
-    counts = [memory.ports for memory in decoded.accelerator.memories]
+    """The launch as the kernels take it. A copy takes the cycles that it is on a shared bus at least."""
+    accelerator = decoded.accelerator
+    counts = [memory.ports for memory in accelerator.memories]
+    beats = bus_cycles_of(decoded)
     ports = np.full((len(counts), max(counts, default=1)), _NEVER_FREE, np.int64)
     for memory, count in enumerate(counts):
         ports[memory, :count] = 0
     return layout.Stream(
         unit=known.unit,
-        cycles=cycles_of(decoded),
+        cycles=np.maximum(cycles_of(decoded), beats),
         accesses=known.accesses.table,
         start=known.accesses.start,
         pops=known.pops.queue,
@@ -201,6 +208,8 @@ def _stream(decoded: Decoded, known: Accessing) -> layout.Stream:
         pushes=known.pushes.queue,
         push_start=known.pushes.start,
         ports=ports,
+        beats=beats,
+        bus=np.zeros((layout.STRETCH, len(accelerator.units) if accelerator.shares_bus else 0), np.int64),
     )
 
 
@@ -248,10 +257,13 @@ def deadlock(decoded: Decoded, waiting: list[int], pops: Transfers, tokens: Int6
 
 
 def variations_of(accelerator: Accelerator, family: Family) -> list[Variation]:
-    """Bus and latency if its costs name them, the window if it has one, ports; and half the costs, unit by unit."""
+    """Bus and latency if its costs name them, the window if it has one, ports; and half the costs, unit by unit.
+
+    A bus that units share counts as named.
+    """
     costs = [parse_cost(each.cycles).names for each in accelerator.instructions if each.cycles]
     tried = []
-    if any("bus_bytes" in names for names in costs):
+    if accelerator.shares_bus or any("bus_bytes" in names for names in costs):
         tried.append(Scaled("the bus", "{} bytes a beat", ["/dram/bus_bytes"]))
     if any("read_latency" in names for names in costs):
         tried.append(Scaled("the read latency", "a read latency of {} cycles", ["/dram/read_latency"], half=True))
@@ -291,6 +303,6 @@ def _faster_units(
 def timing_signatures() -> tuple[Signature, ...]:
     """Returns what timing runs."""
     return (
-        Signature(timing_decoupled.run_decoupled, layout.STREAM, layout.STATE, MATRIX, MATRIX, VECTOR),
-        Signature(timing_in_order.run, layout.STREAM, SCALAR, MATRIX, MATRIX, VECTOR),
+        Signature(timing_decoupled.run_decoupled, layout.STREAM, layout.STATE, MATRIX, MATRIX, MATRIX),
+        Signature(timing_in_order.run, layout.STREAM, SCALAR, MATRIX, MATRIX, MATRIX),
     )

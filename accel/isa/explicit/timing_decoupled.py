@@ -4,6 +4,7 @@ import numpy as np
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.explicit.accesses import HIGH, LOW, MEMORY, WRITES
+from accel.isa.explicit.timing_bus import run_time
 from accel.isa.explicit.timing_in_order import conflict, port_time, take_ports
 from accel.isa.explicit.timing_layout import (
     BITS,
@@ -12,6 +13,7 @@ from accel.isa.explicit.timing_layout import (
     END,
     FREE,
     HAZARD,
+    HELD_ADDRESSES,
     NEXT,
     NOWHERE,
     ORDER,
@@ -38,13 +40,13 @@ _NEVER = 1 << 62
 def run_decoupled(  # noqa: C901, PLR0912  one loop over time: all of it is what happens at one time
     stream: Stream, state: State, times: Int64, waits: Int64, blockers: Int64
 ) -> int:
-    """Fill ``times`` (2, n), ``waits`` (3 + queues, n), ``blockers`` (n,), and leave in ``state.tokens`` what is left.
+    """Fill ``times`` (2, n), ``waits`` (4 + queues, n), ``blockers`` (2, n), and leave in ``state.tokens`` the rest.
 
-    A blocker is the instruction that was the last to leave an instruction's addresses.
+    The blockers are the instructions that were the last to leave an instruction's addresses, and the bus to it.
 
     Returns how many instructions started: fewer than n in a deadlock; the units' next ones are then those that wait.
     """
-    accesses, start, ports, cycles = stream.accesses, stream.start, stream.ports, stream.cycles
+    accesses, start, ports = stream.accesses, stream.start, stream.ports
     units, window, spans, waiting, place = state.units, state.window, state.spans, state.waiting, state.place
     tokens, since = state.tokens, state.since
     count, places = len(stream.unit), window.shape[1]
@@ -77,11 +79,12 @@ def run_decoupled(  # noqa: C901, PLR0912  one loop over time: all of it is what
                     unit, first = other, index
             if unit >= 0:
                 free = _ordered(window, place, times, waits, units[FREE, unit], first)
-                blockers[first] = window[BLOCKER, place[first]] if places else -1
+                blockers[HELD_ADDRESSES, first] = window[BLOCKER, place[first]] if places else -1
                 free = _pop(stream.pop_start, stream.pops, tokens, since, waits, free, first)
                 waits[PORT, first] = time - free
-                times[START, first], times[END, first] = time, time + cycles[first]
-                take_ports(accesses, start, ports, first, time + cycles[first])
+                times[START, first] = time
+                times[END, first] = time + run_time(stream, waits, blockers, first, time)
+                take_ports(accesses, start, ports, first, times[END, first])
                 units[RUNNING, unit], units[NEXT, unit] = first, state.following[first]
                 done += 1
         following = turn if dispatched < count and filled < places else _NEVER

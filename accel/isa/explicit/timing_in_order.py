@@ -4,7 +4,8 @@ import numpy as np
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.explicit.accesses import HIGH, LOW, MEMORY, WRITES
-from accel.isa.explicit.timing_layout import END, HAZARD, ORDER, PORT, START, Stream
+from accel.isa.explicit.timing_bus import run_time
+from accel.isa.explicit.timing_layout import END, HAZARD, HELD_ADDRESSES, ORDER, PORT, START, Stream
 from accel.util.arrays import Int64
 
 
@@ -57,7 +58,7 @@ def _free_port(ports: Int64, memory: int) -> int:
 
 @compiled
 def run(stream: Stream, units: int, times: Int64, waits: Int64, blockers: Int64) -> None:
-    """Fill ``times`` (2, n), ``waits`` (3, n), and ``blockers`` (n,): who held addresses that were waited for.
+    """Fill ``times`` (2, n), ``waits`` (4, n), and ``blockers`` (2, n): who held addresses, and the bus.
 
     Each starts a cycle after the one before it in the program at the earliest; its unit is free, no unfinished
     instruction touches what it touches, if one of them writes, and a port of each memory is free. A wait counts from
@@ -75,11 +76,11 @@ def run(stream: Stream, units: int, times: Int64, waits: Int64, blockers: Int64)
         for other in range(units):
             if free[other] > ready and conflict(accesses, start, index, last[other]):
                 ready = free[other]
-                blockers[index] = last[other]
+                blockers[HELD_ADDRESSES, index] = last[other]
         waits[HAZARD, index] = ready - time
         begin = max(ready, port_time(accesses, start, ports, index))
         waits[PORT, index] = begin - ready
-        end = begin + stream.cycles[index]
+        end = begin + run_time(stream, waits, blockers, index, begin)
         take_ports(accesses, start, ports, index, end)
         times[START, index], times[END, index] = begin, end
         free[own], last[own] = end, index

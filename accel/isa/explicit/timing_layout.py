@@ -9,16 +9,24 @@ from accel.util.arrays import Int64
 TIMES = 2
 START, END = range(TIMES)
 
-# causes, rows of the waits in the order in which they can end; queues follow
-CAUSES = 3
-ORDER, HAZARD, PORT = range(CAUSES)
+# causes, rows of the waits in the order in which they can end, the last while the instruction runs; queues follow
+CAUSES = 4
+ORDER, HAZARD, PORT, BUS = range(CAUSES)
+
+# rows of the blockers: who was the last to hold addresses, and the bus
+BLOCKERS = 2
+HELD_ADDRESSES, HELD_BUS = range(BLOCKERS)
 
 
 class Stream(NamedTuple):
     """A launch of n instructions.
 
-    ``unit`` and ``cycles`` are (n,). Instruction i has the rows ``[start[i], start[i + 1])`` of ``accesses`` (a, 4),
-    see :func:`accel.isa.explicit.accesses.ranges_of`, and in the same way queues in ``pops`` and ``pushes``.
+    ``unit``, ``cycles`` and ``beats`` are (n,): its unit, how long it takes where nothing holds it up, and how many of
+    these, the last ones, it is on the bus that units share. ``bus`` (3, units) is room for the stretches in which that
+    is taken; it has no columns where none is shared.
+
+    Instruction i has the rows ``[start[i], start[i + 1])`` of ``accesses`` (a, 4), see
+    :func:`accel.isa.explicit.accesses.ranges_of`, and in the same way queues in ``pops`` and ``pushes``.
     ``ports`` (memories, most) says until when each port is taken.
     """
 
@@ -31,9 +39,11 @@ class Stream(NamedTuple):
     pushes: Int64
     push_start: Int64
     ports: Int64
+    beats: Int64
+    bus: Int64
 
 
-STREAM = Fields(Stream, (VECTOR, VECTOR, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, MATRIX))
+STREAM = Fields(Stream, (VECTOR, VECTOR, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, MATRIX, VECTOR, MATRIX))
 
 
 class State(NamedTuple):
@@ -62,6 +72,10 @@ STATE = Fields(State, (MATRIX, MATRIX, CUBE, MATRIX, VECTOR, VECTOR, VECTOR, VEC
 # rows of the units
 UNIT = 3
 NEXT, RUNNING, FREE = range(UNIT)
+
+# rows of the stretches in which the bus is taken, in their order: from when to when, and whose the last cycle is
+STRETCH = 3
+BEGINS, ENDS, WHOSE = range(STRETCH)
 
 # rows of the window: the instruction, how many unfinished ones it waits for, when the last of those ended, the free
 # places, behind as many as are filled, and the unit of that last one, or -1

@@ -1,4 +1,4 @@
-"""Arrows in a document: from an instruction to one that waited for it, for its token or for its addresses."""
+"""Arrows in a document: from an instruction to one that waited for it, for its token, its addresses or the bus."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from accel.trace.perfetto.slice_texts import Clock, Lines, Phase, arrow_ends, where
 from accel.trace.perfetto.trace_window import View
 from accel.trace.text_columns import Part
-from accel.trace.trace_rows import Rows, awaited_by, tokens_of
+from accel.trace.trace_rows import Rows, awaited_by, awaited_kind, tokens_of
 from accel.util.arrays import Bools, Int64
 
 
@@ -44,7 +44,7 @@ class Ends:
 class Arrows:
     """The arrows of one token queue, or of one cause of waiting: where they begin and where they end.
 
-    ``category`` is ``token`` or ``address``.
+    ``category`` is ``token``, ``address`` or ``bus``.
     """
 
     name: str
@@ -100,7 +100,7 @@ class CollectedArrows:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         found, drawn = [], 0
-        for name, category, begins, ends in [*self._tokens(), *_addresses(rows)]:
+        for name, category, begins, ends in [*self._tokens(), *_awaited(rows)]:
             number = drawn + 1 + np.arange(len(begins))
             found.append(Arrows(name, category, Ends.of(place[begins], number), Ends.of(place[ends], number)))
             drawn += len(begins)
@@ -115,9 +115,9 @@ class CollectedArrows:
             yield queue.name, "token", giving[begins], taking[ends]
 
 
-def _addresses(rows: Rows) -> Iterator[tuple[str, str, Int64, Int64]]:
+def _awaited(rows: Rows) -> Iterator[tuple[str, str, Int64, Int64]]:
     for cause in rows.names.causes_awaited:
         waiting, awaited = awaited_by(rows, cause)
         at = np.searchsorted(rows.index, awaited)
         shown = rows.index[np.minimum(at, len(rows) - 1)] == awaited if len(rows) else np.zeros(0, np.bool_)
-        yield cause, "address", at[shown], np.searchsorted(rows.index, waiting[shown])
+        yield cause, awaited_kind(cause), at[shown], np.searchsorted(rows.index, waiting[shown])

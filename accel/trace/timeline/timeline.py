@@ -11,7 +11,7 @@ from accel.simulate.cycle_account import wait_category
 from accel.trace.timeline.slices import BUSY, MEMORY, Slices, Uint32, narrow, unit_slices
 from accel.trace.timeline.timeline_window import Bins, window_bytes
 from accel.trace.trace_names import TraceNames
-from accel.trace.trace_rows import RowSource, awaited_by, row_stretches, tokens_of, unit_numbers
+from accel.trace.trace_rows import RowSource, awaited_by, awaited_kind, row_stretches, tokens_of, unit_numbers
 from accel.util.arrays import Array, Int64
 from accel.util.step_function import StepFunction
 
@@ -160,20 +160,21 @@ class Timeline:
         ]
 
     def dependences(self, instruction: int) -> list[dict[str, Any]]:
-        """Returns whom the instruction waits for, and who waits for it: by tokens, and by addresses.
+        """Returns whom the instruction waits for, and who waits for it: by tokens, by addresses, and for the bus.
 
         The k-th pop of a queue takes the k-th token; a queue's first tokens may have been there at the start, and have
-        no ``instruction``. By addresses there are those that cost cycles.
+        no ``instruction``. By addresses and for the bus there are those that cost cycles.
         """
-        return [*self._tokens(instruction), *self._addresses(instruction)]
+        return [*self._tokens(instruction), *self._awaited(instruction)]
 
-    def _addresses(self, instruction: int) -> Iterator[dict[str, Any]]:
+    def _awaited(self, instruction: int) -> Iterator[dict[str, Any]]:
         for cause, awaited in self.awaited.items():
+            kind = awaited_kind(cause)
             other = awaited.waits_for(instruction)
             if other is not None:
-                yield {"kind": "address", "on": cause, "role": "waits_for", "instruction": other}
+                yield {"kind": kind, "on": cause, "role": "waits_for", "instruction": other}
             for other in awaited.waited_for_by(instruction):
-                yield {"kind": "address", "on": cause, "role": "waited_for_by", "instruction": other}
+                yield {"kind": kind, "on": cause, "role": "waited_for_by", "instruction": other}
 
     def _tokens(self, instruction: int) -> Iterator[dict[str, Any]]:
         for queue, pushes, pops in zip(self.names.queues, self.pushes, self.pops, strict=True):

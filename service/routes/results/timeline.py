@@ -90,10 +90,10 @@ class TimelineTracks(pydantic.BaseModel):
 
 
 class Dependence(pydantic.BaseModel):
-    """An instruction that another one waits for: for the token that it sends as it ends, or for its addresses."""
+    """An instruction that another one waits for: for the token that it sends, its addresses, or the bus."""
 
-    kind: Literal["token", "address"] = Field(
-        description="a token that one takes as it starts; or addresses, where waiting for them cost cycles"
+    kind: Literal["token", "address", "bus"] = Field(
+        description="a token that one takes as it starts; addresses, or the bus, where waiting for them cost cycles"
     )
     on: str = Field(
         description="the token queue, or what was waited for, as in the record's `waited_for`", examples=["hazard"]

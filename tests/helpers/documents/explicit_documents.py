@@ -24,13 +24,16 @@ TOKENS = {
 PAD = ("pad_top", "pad_bottom", "pad_left", "pad_right")
 
 
-def document(synchronisation: dict[str, Any], ports: int = 2) -> Accelerator:
-    """Data (int8 [2]), weights (int8 [2, 2]) and results (int32 [2, 2]); to load, compute and store is a unit each."""
-    return _document(json.dumps(synchronisation), ports)
+def document(synchronisation: dict[str, Any], ports: int = 2, *, shared_bus: bool = False) -> Accelerator:
+    """Data (int8 [2]), weights (int8 [2, 2]) and results (int32 [2, 2]); to load, compute and store is a unit each.
+
+    On a shared bus a row of load_c takes two cycles at least, and store_wide one more than its bytes.
+    """
+    return _document(json.dumps(synchronisation), ports, shared_bus)
 
 
 @functools.cache
-def _document(text: str, ports: int) -> Accelerator:
+def _document(text: str, ports: int, shared_bus: bool) -> Accelerator:
     synchronisation = json.loads(text)
     instructions = [
         _copy("load_x", 1, "load", "x", "int8", dram_unit="byte", pads=True),
@@ -42,6 +45,9 @@ def _document(text: str, ports: int) -> Accelerator:
         _copy("store_wide", 7, "store", "c", "int32"),
         {"name": "nop", "kind": "sync", "unit": "compute", "fields": [_field("opcode", 0, 4, value=8)], "cycles": "0"},
     ]
+    if shared_bus:
+        instructions[2]["bus_cycles"] = "max(ceil(bytes / bus_bytes), 2 * rows)"
+        instructions[6]["bus_cycles"] = "ceil(bytes / bus_bytes) + 1"
     if synchronisation["kind"] == "tokens":
         for instruction in instructions:
             instruction["tokens"] = TOKENS[instruction["unit"]]
@@ -59,7 +65,7 @@ def _document(text: str, ports: int) -> Accelerator:
         ],
         "units": list(UNITS),
         "synchronisation": synchronisation,
-        "dram": {"bus_bytes": 4, "read_latency": 5},
+        "dram": {"bus_bytes": 4, "read_latency": 5, "shared_by": ["load", "store"] if shared_bus else []},
         "instructions": instructions,
     }
     accelerator = Accelerator.model_validate(found)

@@ -25,7 +25,7 @@ export interface Details {
 }
 
 export interface Dependence {
-  kind: "token" | "address";
+  kind: "token" | "address" | "bus";
   /** The token queue, or the cause of the wait. */
   on: string;
   role: "waits_for" | "waited_for_by";
@@ -129,8 +129,8 @@ function others(dependences: Dependence[], role: Dependence["role"], job: string
         }
       });
       const mine = role === "waits_for";
-      const what = kind === "token" ? `a token of ${on}` : mine ? "its addresses" : "addresses of this one";
-      return element("li", {}, other, `, for ${what}: it ${mine ? `ended at cycle ${count(end ?? 0)}` : `starts at cycle ${count(start ?? 0)}`}`);
+      const what = kind === "token" ? `a token of ${on}` : kind === "bus" ? "the bus" : mine ? "its addresses" : "addresses of this one";
+      return element("li", {}, other, `, for ${what}: it ${mine ? `ended at cycle ${count(end ?? 0)}` : `${kind === "bus" ? "started" : "starts"} at cycle ${count(start ?? 0)}`}`);
     });
   return lines.length === 0 ? ["none"] : [element("ul", { class: "plain" }, ...lines)];
 }

@@ -277,6 +277,8 @@ def _check_timing(accelerator: Accelerator) -> None:
     ):
         fits = value >= least and not value & (value - 1)
         require(fits, f"dram.{name}", f"{value}; it must be a power of two, at least {least}")
+    apart = "a VTA's reads and its writes have a channel each; leave it out"
+    require(not accelerator.shares_bus, "dram.shared_by", apart)
     require(dram.burst_beats >= 4, "dram.burst_beats", f"{dram.burst_beats}; at least 4")
     require(
         sorted(depths) == sorted(accelerator.units),

@@ -115,7 +115,7 @@ def test_a_vta(seed):
     ids=str,
 )
 def test_a_machine_that_waits_for_addresses(synchronisation, seed):
-    accelerator = document(synchronisation, 1 + seed % 2)
+    accelerator = document(synchronisation, 1 + seed % 2, shared_bus=seed % 4 > 1)
     rows = random_rows(np.random.default_rng(seed), 40, accelerator, DRAM)
     decoded = explicit_stream(accelerator, rows)
     touched = items(decoded, rows)

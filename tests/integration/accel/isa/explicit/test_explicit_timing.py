@@ -38,7 +38,7 @@ def _item(decoded: Decoded, at: int, op: str) -> explicit_timing.Item:
     elif op == "alu":
         item = explicit_timing.Item("compute", 1 + field("count"), _alu_ranges(field))
     else:
-        item = _copy_item(op, field)
+        item = _copy_item(op, field, shared_bus=decoded.accelerator.shares_bus)
     unit = item.unit
     others = {"load": ["compute"], "compute": ["load", "store"], "store": ["compute"]}[unit]
     item.pops = [f"{o}_to_{unit}" for o, name in zip(others, ("pop", "pop_store"), strict=False) if field(name)]
@@ -66,12 +66,13 @@ def _alu_ranges(field: Any) -> list[explicit_timing.Range]:
     return found
 
 
-def _copy_item(op: str, field: Any) -> explicit_timing.Item:
+def _copy_item(op: str, field: Any, *, shared_bus: bool) -> explicit_timing.Item:
     memory, size, unit = SIZES[op]
     rows, columns = field("rows"), field("columns")
     loads = op.startswith("load")
     moved = rows * columns * size
-    cycles = max(1, -(-moved // 4) + 5 * loads)
+    beats = -(-moved // 4)
+    cycles = max(1, beats + 5 * loads)
     ranges: list[explicit_timing.Range] = []
     if moved:
         pads = [field(name) for name in PAD] if op == "load_x" else [0, 0, 0, 0]
@@ -79,14 +80,19 @@ def _copy_item(op: str, field: Any) -> explicit_timing.Item:
         ranges += [(memory, loads, field("sram"), field("sram") + count)]
         begins = [(field("dram") + r * field("row_stride")) * unit for r in range(rows)]
         ranges += _span("dram", not loads, begins, columns * size)
-    return explicit_timing.Item("load" if loads else "store", cycles, ranges)
+    item = explicit_timing.Item("load" if loads else "store", cycles, ranges)
+    if shared_bus:
+        item.beats = {"load_c": max(beats, 2 * rows), "store_wide": beats + 1}.get(op, beats)
+        item.cycles = max(cycles, item.beats)
+    return item
 
 
+@pytest.mark.parametrize("shared_bus", [False, True], ids=["apart", "shared"])
 @pytest.mark.parametrize("ports", [1, 2])
 @pytest.mark.parametrize("synchronisation", SYNCHRONISATIONS, ids=str)
 @pytest.mark.parametrize("seed", range(12))
-def test_random_streams_take_the_cycles_of_the_reference(synchronisation, ports, seed):
-    accelerator = document(synchronisation, ports)
+def test_random_streams_take_the_cycles_of_the_reference(synchronisation, ports, seed, shared_bus):
+    accelerator = document(synchronisation, ports, shared_bus=shared_bus)
     rows = random_rows(np.random.default_rng(seed), 40, accelerator, DRAM)
     decoded = stream(accelerator, rows)
     FAMILY.check_launch(decoded, DRAM)
@@ -101,6 +107,16 @@ def test_random_streams_take_the_cycles_of_the_reference(synchronisation, ports,
     assert timing.cycles == max(timing.end)
     _every_cycle_is_accounted_for(decoded, timing)
     _waits_for_addresses_end_with_who_held_them(timing, expected)
+    if shared_bus:
+        _what_the_bus_cost_is_told_of_who_had_it(timing, expected)
+
+
+def _what_the_bus_cost_is_told_of_who_had_it(timing: Any, items: list[explicit_timing.Item]) -> None:
+    """Catches cycles lost to the bus that are not told, and another copy named than the last that it gave way to."""
+    for index, item in enumerate(items):
+        back, lost = int(timing.awaited["memory"][index]), int(timing.waits["memory"][index])
+        assert lost == item.end - item.start - item.cycles
+        assert (items[index - back] is item.gave_way) if lost else (back == 0)
 
 
 def _waits_for_addresses_end_with_who_held_them(timing: Any, items: list[explicit_timing.Item]) -> None:
@@ -122,7 +138,7 @@ def _waits_for_addresses_end_with_who_held_them(timing: Any, items: list[explici
 @pytest.mark.parametrize("limit", [1, 3])
 @pytest.mark.parametrize("seed", range(30))
 def test_random_tokens_are_those_of_the_reference(seed, limit):
-    accelerator = document({"kind": "tokens", "limit": limit}, ports=1 + seed % 2)
+    accelerator = document({"kind": "tokens", "limit": limit}, ports=1 + seed % 2, shared_bus=seed % 3 == 0)
     rng = np.random.default_rng(seed)
     decoded = stream(accelerator, rows := random_rows(rng, int(rng.integers(2, 25)), accelerator, DRAM))
     counters = {name: int(rng.integers(limit + 1)) for name in FAMILY.token_queues(accelerator)}
@@ -148,10 +164,27 @@ def _every_cycle_is_accounted_for(decoded: Decoded, timing: Any) -> None:
     of = np.array([units.index(instruction.unit) for instruction in decoded.accelerator.instructions])[decoded.kind]
     for number, unit in enumerate(units):
         rows = np.flatnonzero(of == number)
-        waited = sum(int(lost[rows].sum()) for lost in timing.waits.values())
+        waited = sum(int(lost[rows].sum()) for cause, lost in timing.waits.items() if cause != "memory")
         assert all((lost >= 0).all() for lost in timing.waits.values())
         assert timing.busy[unit] + waited == timing.end[rows].max(initial=0)
     assert FAMILY.work(decoded).lower_bound <= timing.cycles
+
+
+def test_two_engines_on_one_bus_take_the_time_of_their_bytes():
+    """Catches a bus that gives both engines all its bytes, and one that a load keeps while it waits for an answer."""
+    copies = [row("load_w", rows=4, columns=2, row_stride=2), row("store", sram=4, rows=4, columns=2, dram=64)]
+    apart, shared = (document({"kind": "hazards"}, shared_bus=shared) for shared in (False, True))
+    assert FAMILY.time(stream(apart, copies), {}).end.tolist() == [5 + 8, 1 + 8]
+    timing = FAMILY.time(stream(shared, copies), {})
+    assert timing.start.tolist() == [0, 1]
+    assert timing.end.tolist() == [13, 1 + 8 + 8]  # four cycles before the load's answer, then behind it
+    assert timing.waits["memory"].tolist() == [0, 8]
+    assert timing.awaited["memory"].tolist() == [0, 1]
+    work = FAMILY.work(stream(shared, copies))
+    assert (work.bus_cycles, work.lower_bound) == (16, 16)
+    assert FAMILY.work(stream(apart, copies)).lower_bound == 13
+    (bus,) = (each for each in FAMILY.variations(shared) if each.resource == "the bus")
+    assert bus.time(stream(shared, copies), {}).cycles == 9
 
 
 def test_a_chain_of_tokens_runs_one_after_the_other():

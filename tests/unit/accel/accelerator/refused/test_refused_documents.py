@@ -17,6 +17,7 @@ from tests.unit.accel.accelerator.refused.expressions import EXPRESSIONS
 from tests.unit.accel.accelerator.refused.families import FAMILIES
 from tests.unit.accel.accelerator.refused.names import NAMES
 from tests.unit.accel.accelerator.refused.reach import REACH
+from tests.unit.accel.accelerator.refused.shared_buses import SHARED_BUSES
 from tests.unit.accel.accelerator.refused.sync import SYNC
 from tests.unit.accel.accelerator.refused.text import TEXT
 from tests.unit.accel.accelerator.refused.values import VALUES
@@ -33,6 +34,7 @@ CASES: tuple[Case, ...] = (
     *EXPRESSIONS,
     *COSTS,
     *FAMILIES,
+    *SHARED_BUSES,
 )
 
 

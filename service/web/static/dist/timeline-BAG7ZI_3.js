@@ -1,0 +1,2 @@
+const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["timeline-DtLz5800.js","api-VuMqLKPH.js","format-ylAlovak.js","dom-BVvbDzvA.js","picture-CXlI5vxz.js"])))=>i.map(i=>d[i]);
+import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`timeline`,async()=>(await t(async()=>{let{mountTimeline:e}=await import(`./timeline-DtLz5800.js`);return{mountTimeline:e}},__vite__mapDeps([0,1,2,3,4]))).mountTimeline);
