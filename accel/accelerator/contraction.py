@@ -1,16 +1,16 @@
 """The contraction of a document: which operation it is and on which tiles, or why there is none."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Operation
 from accel.accelerator.memories import Memory
 from accel.accelerator.require import require
-from accel.accelerator.semantics import Semantics, all_semantics
+from accel.accelerator.semantics import Semantics, all_semantics, scalar_field
 from accel.errors import InvalidAccelerator
-from accel.expression.syntax_tree import Access, Binary, Cast, Expression, walk
+from accel.expression.syntax_tree import Access, AffineIndex, Binary, Cast, Expression, Index, index_terms, walk
 
 Axis = Literal["m", "n", "k"]
 
@@ -50,12 +50,88 @@ def axis_roles(meaning: Semantics, accelerator: Accelerator) -> dict[str, Axis] 
         return "'=' keeps no sum from one execution to the next; expected '+='"
     found: dict[str, Axis] = {}
     three = (statement.target, *product)
-    for axis in statement.axes:
+    slid: tuple[str, ...] = ()
+    if statement.slides:
+        sliding = _sliding(meaning, instruction, accelerator)
+        if sliding is None:
+            return f"it slides as no layer does; {_SLIDING}"
+        slid = sliding.axes
+    for axis in (axis for axis in statement.axes if axis not in slid):
         role = _ROLES.get(tuple(axis in access.axes for access in three))
         if role is None or role in found.values():
             return _wrong_axis(axis, role, found, three)
         found[axis] = role
     return _constant(meaning, instruction, three, accelerator) or found
+
+
+_SLIDING = (
+    "expected one index i + r or 2*i + r of the data, before those of an element, where i is such an index of the "
+    "target alone and r of the weights alone, as in 'C[i, n] += i32(X[i + r, k]) * i32(W[r, n, k])'"
+)
+
+
+@dataclass(frozen=True)
+class Slide:
+    """What an operation does of a contraction at once: ``columns`` of a row of the result, ``taps`` of a kernel's row.
+
+    Windows are one of ``strides`` apart, and the data of neighbouring taps one of ``dilations``, in elements. ``axes``
+    are those of columns and taps.
+    """
+
+    instruction: str
+    operation: str
+    columns: int
+    taps: int
+    strides: range
+    dilations: range
+    axes: tuple[str, ...]
+
+
+def _sliding(meaning: Semantics, compute: Compute, accelerator: Accelerator) -> Slide | None:
+    """The slide of a product, in which an axis of the target is before those of an element; None for any other."""
+    product = factors(meaning.typed.statement.value)
+    found = (_slide(meaning, compute, accelerator, *pair) for pair in (product, product[::-1])) if product else ()
+    return next((slide for slide in found if slide is not None), None)
+
+
+def _slide(
+    meaning: Semantics, compute: Compute, accelerator: Accelerator, data: Access, weights: Access
+) -> Slide | None:
+    def before(access: Access) -> tuple[Index, ...]:
+        element = accelerator.memory(compute.operands[access.name].memory).shape
+        return access.indices[: len(access.indices) - len(element)]
+
+    extents, target = meaning.typed.extents, meaning.typed.statement.target
+    inner = [index for access in (data, weights) for index in access.indices[len(before(access)) :]]
+    (column, *more), (index, *others), taps = before(target) or (0,), before(data) or (0,), before(weights)
+    if more or others or len(taps) > 1 or not isinstance(column, str):
+        return None
+    if any(isinstance(each, AffineIndex) for each in (*inner, *taps)) or (
+        isinstance(index, AffineIndex) and index.offset
+    ):
+        return None
+    steps = dict(index_terms(index))
+    stride, tap = steps.pop(column, None), next((each for each in taps if isinstance(each, str)), None)
+    dilation = 1 if tap is None else steps.pop(tap, None)
+    if stride is None or dilation is None or steps or tap == column:
+        return None
+
+    def values(step: int | str) -> range:
+        if isinstance(step, int):
+            return range(step, step + 1)
+        whole = scalar_field(accelerator, compute, step)
+        fixed = meaning.operation.when.get(whole, accelerator.field(compute, whole).value)
+        return range(1, accelerator.field(compute, whole).limits[1]) if fixed is None else range(fixed, fixed + 1)
+
+    return Slide(
+        compute.name,
+        meaning.operation.name,
+        extents[column],
+        extents[tap] if tap is not None else 1,
+        values(stride),
+        values(dilation),
+        (column,) if tap is None else (column, tap),
+    )
 
 
 def _no_product(value: Expression) -> str:
@@ -148,7 +224,8 @@ class Contraction:
 
     In its expression the first factor is the data, unless only the second can be by its type. ``zero`` is the operation
     of the same instruction that clears accumulators, ``overwrite`` the one that writes the product with ``=``; each may
-    be None.
+    be None. Where it slides, tiles are those of one column and one tap, and ``slides`` are what operations under its
+    pragma do at once, in the order of the document.
     """
 
     instruction: Compute
@@ -158,6 +235,7 @@ class Contraction:
     dst: Tile
     data: Tile
     weights: Tile
+    slides: tuple[Slide, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -189,8 +267,20 @@ class Contraction:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one iteration."""
+        """Multiply-accumulates of one iteration, at most."""
+        return self._element_macs * max((slide.columns * slide.taps for slide in self.slides), default=1)
+
+    @property
+    def _element_macs(self) -> int:
         return self.rows * self.out_channels * self.in_channels
+
+    def macs_of(self, meaning: Semantics) -> int:
+        """Returns the multiply-accumulates of one iteration of an operation; 0 of one that does not contract."""
+        name, operation = meaning.instruction.name, meaning.operation
+        for slide in self.slides:
+            if (slide.instruction, slide.operation) == (name, operation.name):
+                return self._element_macs * slide.columns * slide.taps
+        return self._element_macs if (name, operation) == (self.instruction.name, self.accumulate) else 0
 
 
 def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = None) -> Contraction:
@@ -207,7 +297,22 @@ def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = No
     found = [candidate for meaning in known if (candidate := _contraction(meaning, accelerator, known)) is not None]
     if not found:
         refuse_contraction(known, accelerator)
-    return max(found, key=lambda candidate: candidate.macs)
+    best = max(found, key=lambda candidate: candidate.macs)
+    if not best.slides:
+        return best
+    return replace(best, slides=tuple(_slides_beside(best, known, accelerator)))
+
+
+def _slides_beside(gemm: Contraction, known: Sequence[Semantics], accelerator: Accelerator) -> Iterator[Slide]:
+    """The slides of operations under the pragma of a contraction that slides, on operands in the same memories."""
+    for meaning in known:
+        other = meaning.instruction
+        if not isinstance(other, Compute) or other.pragma != gemm.instruction.pragma:
+            continue
+        slide = _sliding(meaning, other, accelerator) if meaning.typed.statement.combiner == "+" else None
+        memories = [other.operands[name].memory for name in meaning.typed.tensors]
+        if slide is not None and sorted(memories) == sorted(t.memory.name for t in (gemm.dst, gemm.data, gemm.weights)):
+            yield slide
 
 
 def _contraction(meaning: Semantics, accelerator: Accelerator, known: Sequence[Semantics]) -> Contraction | None:
@@ -229,6 +334,7 @@ def _contraction(meaning: Semantics, accelerator: Accelerator, known: Sequence[S
         dst=_tile(statement.target, roles, ("m", "n"), meaning, accelerator),
         data=_tile(data, roles, ("m", "k"), meaning, accelerator),
         weights=_tile(weights, roles, ("n", "k"), meaning, accelerator),
+        slides=tuple(filter(None, [_sliding(meaning, instruction, accelerator)])) if statement.slides else (),
     )
 
 
@@ -240,7 +346,7 @@ def _tile(
     access: Access, roles: dict[str, Axis], tile_axes: tuple[Axis, Axis], meaning: Semantics, accelerator: Accelerator
 ) -> Tile:
     assert isinstance(meaning.instruction, Compute)
-    present = [roles[axis] for axis in access.axes]
+    present = [roles[axis] for axis in access.axes if axis in roles]
     extents = {roles[axis]: extent for axis, extent in meaning.typed.extents.items() if axis in roles}
     first, second = [axis for axis in tile_axes if axis not in present] + present
     memory = accelerator.memory(meaning.instruction.operands[access.name].memory)

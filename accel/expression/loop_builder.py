@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
-from accel.expression.syntax_tree import Access, Literal, Scalar
+from accel.expression.syntax_tree import Access, AffineIndex, Index, Literal, Scalar, index_terms
 from accel.expression.tir_arithmetic import combine, convert, literal, operation, scalar
 from accel.expression.typecheck import Typed, TypedExpression
 
@@ -113,8 +113,9 @@ class _Loops:
     def _stride(self, access: Access, axis: str) -> int | None:
         """Elements between neighbours along ``axis``, or None where that is not known."""
         pairs = zip(access.indices, self._strides[access.name], strict=True)
-        along = [stride for index, stride in pairs if index == axis]
-        return sum(along) if all(isinstance(stride, int) for stride in along) else None
+        along = [(step, stride) for index, stride in pairs for name, step in index_terms(index) if name == axis]
+        known = [step * stride for step, stride in along if isinstance(step, int) and isinstance(stride, int)]
+        return sum(known) if len(known) == len(along) else None
 
     def _around(self, axes: Sequence[str], body: _Body, point: _Point) -> tirx.Stmt:
         """Loops over ``axes``, the last innermost, around what ``body`` is at their variables."""
@@ -139,8 +140,18 @@ class _Loops:
     def _index(self, access: Access, point: _Point) -> tirx.Expr:
         index = self._places[access.name].base
         for axis, stride in zip(access.indices, self._strides[access.name], strict=True):
-            index = index + (point[axis] if isinstance(axis, str) else axis) * stride
+            index = index + self._along(axis, point) * stride
         return index
+
+    def _along(self, index: Index, point: _Point) -> tirx.Expr | int:
+        """Where an index is; the steps of axes are numbers or scalars."""
+        if isinstance(index, int):
+            return index
+        found: tirx.Expr | int = index.offset if isinstance(index, AffineIndex) else 0
+        for axis, step in index_terms(index):
+            by = tirx.Cast(self._index_type, self._scalars[step]) if isinstance(step, str) else step
+            found = found + point[axis] * by
+        return found
 
     def _load(self, access: Access, point: _Point) -> tirx.Expr:
         return tirx.BufferLoad(self._places[access.name].buffer, [self._index(access, point)])

@@ -13,12 +13,14 @@ from accel.expression.syntax_tree import (
     FLOAT_FUNCTIONS,
     PRECEDENCE,
     Access,
+    AffineIndex,
     Binary,
     Call,
     Cast,
     Combiner,
     Expression,
     ExpressionError,
+    Index,
     Literal,
     Negate,
     Scalar,
@@ -28,6 +30,7 @@ from accel.expression.syntax_tree import (
 )
 
 MAX_LENGTH = 2000
+MAX_STEP = 1 << 16  # of an axis in an index
 
 _TOKEN = re.compile(
     r"""(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
@@ -164,7 +167,7 @@ class Parser:
     def access(self, name: str) -> Access:
         """Returns the access that the brackets behind a tensor's name make."""
         self.take("[")
-        indices: list[str | int] = []
+        indices: list[Index] = []
         while not self._symbol("]"):
             if indices:
                 self.take(",")
@@ -190,11 +193,38 @@ class Parser:
             self.fail(what)
         return self.advance().text
 
-    def _index(self) -> str | int:
+    def _index(self) -> Index:
+        """An axis, an integer, or a sum of axes in steps, which may end with an integer."""
+        terms: dict[str, int | str] = {}
+        while True:
+            column = self.token.column
+            axis, step = self._index_term()
+            if axis is None:
+                assert isinstance(step, int)
+                return _index_of(terms, step)
+            if axis in terms:
+                raise ExpressionError(f"column {column}: found {axis} again; expected each axis of an index once")
+            terms[axis] = step
+            if not self._symbol("+"):
+                return _index_of(terms, 0)
+            self.advance()
+
+    def _index_term(self) -> tuple[str | None, int | str]:
+        """An axis and its step; or no axis, and the number that an index ends with."""
+        column = self.token.column
         if self.token.kind == "number" and isinstance(value := self.token.value, int):
             self.advance()
-            return value
-        return self.name("an axis or an integer")
+            if not self._symbol("*"):
+                return None, value
+            if not 1 <= value <= MAX_STEP:
+                raise ExpressionError(f"column {column}: found the step {value}; expected 1 to {MAX_STEP}")
+            self.advance()
+            return self.name("the axis that steps"), value
+        name = self.name("an axis or an integer")
+        if not self._symbol("*"):
+            return name, 1
+        self.advance()
+        return self.name("the axis that steps"), name
 
     def _symbol(self, symbol: str) -> bool:
         return self.token.kind == "symbol" and self.token.text == symbol
@@ -284,6 +314,15 @@ class Parser:
 
     def _too_deep(self) -> NoReturn:
         raise ExpressionError(f"column {self.token.column}: found more than {MAX_DEPTH} levels; expected fewer")
+
+
+def _index_of(terms: dict[str, int | str], offset: int) -> Index:
+    """The index that is a sum; an axis or a number where it is no more."""
+    if not terms:
+        return offset
+    if not offset and list(terms.values()) == [1]:
+        return next(iter(terms))
+    return AffineIndex(tuple(terms.items()), offset)
 
 
 STATEMENTS = Dialect(

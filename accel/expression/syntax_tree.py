@@ -54,19 +54,60 @@ class Scalar:
 
 
 @dataclass(frozen=True)
+class AffineIndex:
+    """A sum of axes in steps: ``2 * i + r + 1``. A step is a number from 1, or the name of a field.
+
+    ``terms`` has each axis once, with its step; ``offset`` is from 0.
+    """
+
+    terms: tuple[tuple[str, int | str], ...]
+    offset: int = 0
+
+    def __str__(self) -> str:
+        parts = [axis if step == 1 else f"{step} * {axis}" for axis, step in self.terms]
+        return " + ".join([*parts, *([str(self.offset)] if self.offset else [])])
+
+    def highest(self, extents: Mapping[str, int], steps: Mapping[str, int]) -> int:
+        """Returns the largest index, given the extents of axes, and the values of fields."""
+        return self.offset + sum(
+            (steps[step] if isinstance(step, str) else step) * (extents[axis] - 1) for axis, step in self.terms
+        )
+
+
+Index: TypeAlias = str | int | AffineIndex
+
+
+def index_terms(index: Index) -> tuple[tuple[str, int | str], ...]:
+    """Returns the axes of an index, each with its step."""
+    if isinstance(index, AffineIndex):
+        return index.terms
+    return ((index, 1),) if isinstance(index, str) else ()
+
+
+@dataclass(frozen=True)
 class Access:
-    """An element of a tensor; an index is an axis or a constant."""
+    """An element of a tensor; an index is an axis, a constant or a sum of axes in steps."""
 
     name: str
-    indices: tuple[str | int, ...]
+    indices: tuple[Index, ...]
 
     def __str__(self) -> str:
         return f"{self.name}[{', '.join(map(str, self.indices))}]"
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes among the indices, in order, repeated as they are."""
-        return tuple(index for index in self.indices if isinstance(index, str))
+        """The axes of the indices, in order, repeated as they are."""
+        return tuple(axis for index in self.indices for axis, _ in index_terms(index))
+
+    @property
+    def slides(self) -> bool:
+        """Whether an index is a sum of axes in steps."""
+        return any(isinstance(index, AffineIndex) for index in self.indices)
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        """The fields that are steps of its indices, in order."""
+        return tuple(step for index in self.indices for _, step in index_terms(index) if isinstance(step, str))
 
 
 @dataclass(frozen=True)
@@ -231,9 +272,24 @@ class Statement:
         return any(access.name == self.target.name for access in self.accesses)
 
     @property
-    def scalars(self) -> tuple[str, ...]:
-        """Names of instruction fields, in order of first use."""
+    def slides(self) -> bool:
+        """Whether an index is a sum of axes in steps."""
+        return any(access.slides for access in (self.target, *self.accesses))
+
+    @property
+    def value_scalars(self) -> tuple[str, ...]:
+        """Names of instruction fields of which the value is made, in order of first use."""
         return tuple(dict.fromkeys(node.name for node in walk(self.value) if isinstance(node, Scalar)))
+
+    @property
+    def index_scalars(self) -> tuple[str, ...]:
+        """Names of instruction fields that are steps of indices, in order of first use."""
+        return tuple(dict.fromkeys(name for access in (self.target, *self.accesses) for name in access.scalars))
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        """Names of instruction fields: of the value, then of indices, in order of first use."""
+        return tuple(dict.fromkeys((*self.value_scalars, *self.index_scalars)))
 
     @property
     def axes(self) -> tuple[str, ...]:

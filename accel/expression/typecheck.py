@@ -8,6 +8,7 @@ from accel.expression.element_types import CAST_TO, CASTS, ELEMENT_TYPES, Tensor
 from accel.expression.syntax_tree import (
     FLOAT_FUNCTIONS,
     Access,
+    AffineIndex,
     Binary,
     Call,
     Cast,
@@ -203,6 +204,9 @@ def _check_names(statement: Statement, tensors: Mapping[str, TensorType], scalar
             raise ExpressionError(f"found the scalar {name}; expected {_one_of(scalars)}")
         if scalars[name] not in ELEMENT_TYPES:
             raise ExpressionError(f"the scalar {name} is {scalars[name]}; expected {_one_of(ELEMENT_TYPES)}")
+    for name in statement.index_scalars:
+        if is_float(scalars[name]):
+            raise ExpressionError(f"the scalar {name} is float32; the step of an axis is an integer")
 
 
 def _one_of(names: Mapping[str, object] | tuple[str, ...]) -> str:
@@ -211,6 +215,8 @@ def _one_of(names: Mapping[str, object] | tuple[str, ...]) -> str:
 
 def _check_target(statement: Statement) -> None:
     target = statement.target
+    if target.slides:
+        raise ExpressionError(f"the target {target} has an index of several parts; expected an axis or an integer")
     if len(set(target.axes)) < len(target.axes):
         raise ExpressionError(f"the target {target} repeats an axis; expected each once")
     if not statement.reads_target:
@@ -242,6 +248,30 @@ def _extents(statement: Statement, tensors: Mapping[str, TensorType]) -> dict[st
             if isinstance(index, int):
                 if index >= extent:
                     raise ExpressionError(f"{access} has the index {index}; expected at most {extent - 1}")
-            elif extents.setdefault(index, extent) != extent:
+            elif isinstance(index, str) and extents.setdefault(index, extent) != extent:
                 raise ExpressionError(f"axis {index} of {access} is {extent}; expected {extents[index]} as elsewhere")
+    check_reach(statement, tensors, extents, {})
     return {axis: extents[axis] for axis in statement.axes}
+
+
+def check_reach(
+    statement: Statement, tensors: Mapping[str, TensorType], extents: Mapping[str, int], most: Mapping[str, int]
+) -> None:
+    """Refuses sums of axes that go beyond their tensor, given the ``most`` of fields; one of an unknown field is 1.
+
+    Raises:
+        ExpressionError: the access, and how far it goes; or an axis of which no index says the extent.
+    """
+    for access in statement.accesses:
+        for index, size in zip(access.indices, tensors[access.name].shape, strict=True):
+            if not isinstance(index, AffineIndex):
+                continue
+            for axis, _ in index.terms:
+                if axis not in extents:
+                    alone = f"expected it as an index by itself as well, of the target {statement.target} or an operand"
+                    raise ExpressionError(f"nothing says how long axis {axis} of {access} is; {alone}")
+            reached = index.highest(extents, {name: most.get(name, 1) for name in access.scalars})
+            if reached >= size:
+                held = [f"{name} = {most[name]}" for name in access.scalars if name in most]
+                given = f" with {', '.join(held)}" if held else ""
+                raise ExpressionError(f"{access} goes to {index} = {reached}{given}; expected at most {size - 1}")

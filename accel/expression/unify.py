@@ -281,7 +281,7 @@ class _Search:
         return f"{self._typed.statement}: {matcher.reason}"
 
     def _names(self) -> tuple[str, ...]:
-        return (self._name, *self._typed.statement.operands, *self._typed.statement.scalars)
+        return (self._name, *self._typed.statement.operands, *self._typed.statement.value_scalars)
 
 
 def _same(a: Bound, b: Bound) -> bool:

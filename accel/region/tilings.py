@@ -104,8 +104,13 @@ def ceil_div(size: int | Int64, tile: int | Int64) -> Int64:
     return np.asarray(-(-size // tile), dtype=np.int64)
 
 
-def tiling_candidates(conv: Convolution, order: Order, contexts: int, result_contexts: int) -> Candidates:
-    """All tilings worth a price: every tile count along rows and columns, divisors along blocks and the kernel."""
+def tiling_candidates(
+    conv: Convolution, order: Order, contexts: int, result_contexts: int, at_once: Sequence[int] = (1,)
+) -> Candidates:
+    """All tilings worth a price: every tile count along rows and columns, divisors along blocks and the kernel.
+
+    Columns are whole multiples of one of the numbers that instructions do ``at_once``.
+    """
     kernel_rows, kernel_columns = conv.kernel
     split_rows = sum(conv.padding[0::2]) == 0
     split_columns = sum(conv.padding[1::2]) == 0
@@ -113,7 +118,7 @@ def tiling_candidates(conv: Convolution, order: Order, contexts: int, result_con
     axes = [
         [blocks for blocks in divisors(conv.out_blocks) if conv.group_blocks == 1 or not conv.group_blocks % blocks],
         tile_extents(conv.out_height),
-        tile_extents(conv.out_width),
+        sorted({-(-columns // each) * each for columns in tile_extents(conv.out_width) for each in at_once}),
         [conv.reduced_blocks] if whole else divisors(conv.reduced_blocks),
         [kernel_rows] if whole or not split_rows else divisors(kernel_rows),
         [kernel_columns] if whole or not split_columns else divisors(kernel_columns),
@@ -123,14 +128,17 @@ def tiling_candidates(conv: Convolution, order: Order, contexts: int, result_con
 
 
 def candidates_by_order(
-    conv: Convolution, orders: Sequence[Order], contexts: int, result_contexts: int
+    conv: Convolution, orders: Sequence[Order], contexts: int, result_contexts: int, at_once: Sequence[int] = (1,)
 ) -> dict[Order, Candidates]:
-    """All tilings worth a price in each order; where an operand stays they have the same tiles, whichever it is."""
+    """All tilings worth a price in each order; where an operand stays they have the same tiles, whichever it is.
+
+    ``at_once`` as in :func:`tiling_candidates`.
+    """
     found: dict[Order, Candidates] = {}
     for order in orders:
         other = found.get("weights") if order == "data" else None
         if other is None:
-            found[order] = tiling_candidates(conv, order, contexts, result_contexts)
+            found[order] = tiling_candidates(conv, order, contexts, result_contexts, at_once)
         else:
             stacks, steps = conv.out_blocks // other.out_blocks, other.tiles * other.reductions
             found[order] = replace(

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from accel.expression.syntax_tree import Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
+from accel.expression.syntax_tree import Access, AffineIndex, Binary, Call, Cast, Literal, Negate, Scalar, Select
 from accel.expression.typecheck import Typed, TypedExpression
 
 COMPARE = {
@@ -103,10 +103,16 @@ class _Grid:
 
     def read(self, access: Access) -> np.ndarray:
         grid = np.indices(self.shape)
-        where = (
-            grid[self.axes.index(index)] if isinstance(index, str) else np.full(self.shape, index)
-            for index in access.indices
-        )
+
+        def place(index: object) -> np.ndarray:
+            if isinstance(index, AffineIndex):
+                found = np.full(self.shape, index.offset)
+                for axis, step in index.terms:
+                    found += grid[self.axes.index(axis)] * (self.scalars[step] if isinstance(step, str) else step)
+                return found
+            return grid[self.axes.index(index)] if isinstance(index, str) else np.full(self.shape, index)
+
+        where = map(place, access.indices)
         return self.tensors[access.name][tuple(where)] if access.indices else self.tensors[access.name]
 
 

@@ -1,7 +1,7 @@
 """Checks of semantics: expressions fit operands and fields, and no operation shadows a later one."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from accel.accelerator.semantics import Semantics, operand_types, plain_copy, sc
 from accel.expression.cost_expression import parse_cost
 from accel.expression.parser import parse_statement
 from accel.expression.syntax_tree import ExpressionError
-from accel.expression.typecheck import check_statement
+from accel.expression.typecheck import check_reach, check_statement
 
 _SCALAR_BITS = 32
 COST_NAMES = ("bus_bytes", "read_latency")
@@ -38,7 +38,7 @@ def check_semantics(path: str, instruction: Instruction, accelerator: Accelerato
                 _check_when(f"{at}.when", operation, instruction, accelerator)
                 _check_choice(f"{at}.when", operation, instruction.operations[:index])
             with apart():
-                _check_does(f"{at}.does", operation.does, instruction, accelerator)
+                _check_does(f"{at}.does", operation.does, instruction, accelerator, operation.when)
         if isinstance(instruction, Copy) and not instruction.operations:
             moved = plain_copy(instruction, accelerator.memory(instruction.memory))
             _check_does(f"{path}.dram_dtype", moved.does, instruction, accelerator)
@@ -81,7 +81,9 @@ def _check_choice(path: str, operation: Operation, others: Sequence[Operation]) 
         )
 
 
-def _check_does(path: str, text: str, instruction: Copy | Compute, accelerator: Accelerator) -> None:
+def _check_does(
+    path: str, text: str, instruction: Copy | Compute, accelerator: Accelerator, when: Mapping[str, int] | None = None
+) -> None:
     with _at_path(path):
         statement = parse_statement(text)
         if isinstance(instruction, Copy):
@@ -94,7 +96,15 @@ def _check_does(path: str, text: str, instruction: Copy | Compute, accelerator: 
                 field = accelerator.field(instruction, scalar_field(accelerator, instruction, name))
                 fits = f"{name} has {field.bits} bits; a number in an expression has {_SCALAR_BITS} at most"
                 require(field.bits <= _SCALAR_BITS, path, fits)
-        check_statement(statement, operand_types(accelerator, instruction), scalars)
+        tensors = operand_types(accelerator, instruction)
+        typed = check_statement(statement, tensors, scalars)
+        most = {}
+        for name in statement.index_scalars:
+            whole = scalar_field(accelerator, instruction, name)
+            field = accelerator.field(instruction, whole)
+            require(field.type == "unsigned", path, f"{name} is {field.type}; a field that is a step is unsigned")
+            most[name] = (when or {}).get(whole, _values(field)[1] - 1 if field.value is None else field.value)
+        check_reach(statement, tensors, typed.extents, most)
 
 
 def _scalars(accelerator: Accelerator, instruction: Instruction) -> dict[str, str]:

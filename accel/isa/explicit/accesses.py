@@ -86,6 +86,8 @@ def _compute_boxes(executions: Executions) -> Iterator[AccessBox]:
         for loop, step in enumerate(tensor.steps):
             steps[loop] = words.column(step) if isinstance(step, str) else step
         span = np.full(len(words), tensor.span, np.int64)
+        for field, elements in tensor.longer:
+            span += elements * words.column(field)
         begin = words.column(tensor.address)
         yield AccessBox(words, tensor.memory, tensor.reads, tensor.writes, begin, span, extents, steps)
 

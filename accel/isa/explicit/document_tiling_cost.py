@@ -20,7 +20,8 @@ from accel.expression.syntax_tree import ExpressionError
 from accel.isa.explicit.costs import BUS_CYCLES, DEFAULT_CYCLES
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
-from accel.region.tilings import Candidates
+from accel.region.slides import slide_of
+from accel.region.tilings import Candidates, ceil_div
 from accel.util.arrays import Bools, Float64, Int64
 
 
@@ -242,7 +243,9 @@ def _uses(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contractio
         start=start,
         bias=costs.copy(load, one, one, c.out_blocks * element),
         operand=operand,
-        contract=costs.compute(gemm.instruction, gemm.dst.name, lines, reduced),
+        contract=_slid(c, conv, gemm, costs)
+        if gemm.slides
+        else costs.compute(gemm.instruction, gemm.dst.name, lines, reduced),
         zero=zero,
         sums=costs.compute(gemm.instruction, gemm.dst.name, outer, ()),
         passes=costs.compute(_elementwise(accelerator, gemm), None, whole, ()),
@@ -250,6 +253,23 @@ def _uses(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contractio
         biases=_biases(c, conv),
         tile_each=not gemm.instruction.loops,
     )
+
+
+def _slid(c: Candidates, conv: Convolution, gemm: Contraction, costs: "_Costs") -> _Tile:
+    """The instructions of a contraction that slides: those of the operation that does a candidate's tiles."""
+    which = np.minimum(slide_of(c, conv, gemm), len(gemm.slides) - 1)
+    counts, each = [], []
+    for slide in gemm.slides:
+        instruction = costs.accelerator.instruction(slide.instruction)
+        assert isinstance(instruction, Compute)
+        target = next(n for n, operand in instruction.operands.items() if operand.memory == gemm.dst.memory.name)
+        outer = (c.out_blocks, c.out_rows, ceil_div(c.out_columns, slide.columns))
+        reduced = (c.in_blocks, c.kernel_rows, ceil_div(c.kernel_columns, slide.taps))
+        tile = costs.compute(instruction, target, outer, reduced)
+        counts.append(tile.count * np.ones(len(which)))
+        each.append(tile.each * np.ones(len(which)))
+    at = (which, np.arange(len(which)))
+    return _Tile(gemm.instruction.unit, np.stack(counts)[at], np.stack(each)[at])
 
 
 _Rectangles = tuple[Int64, Int64, Int64]  # how many of them, their rows, and elements of a row

@@ -7,6 +7,7 @@ import numpy as np
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator, HazardSync
+from accel.accelerator.instructions import Compute
 from accel.accelerator.timing_model import TimingModel
 from accel.errors import InvalidAccelerator
 from accel.isa.compiled_kernels import Signature
@@ -52,11 +53,11 @@ def work_of(decoded: Decoded) -> Work:
     if gemm is not None:
         compute = int(busy[accelerator.units.index(gemm.instruction.unit)])
         for executions in executions_of(decoded):
-            meaning = executions.sort.meaning
-            if meaning.instruction.name == gemm.instruction.name and meaning.operation == gemm.accumulate:
-                contract = int(cycles[executions.words.rows].sum())
-                iterations = extents_of(executions.words, gemm.instruction.loops).prod(axis=0, dtype=np.float64)
-                macs = float(iterations.sum()) * gemm.macs
+            instruction, each = executions.sort.instruction, gemm.macs_of(executions.sort.meaning)
+            if isinstance(instruction, Compute) and each:
+                contract += int(cycles[executions.words.rows].sum())
+                iterations = extents_of(executions.words, instruction.loops).prod(axis=0, dtype=np.float64)
+                macs += float(iterations.sum()) * each
     beats = bus_cycles_of(decoded)
     shared, boxes = int(beats.sum()), boxes_of(decoded)
     alone = boxes.of(beats[boxes.instruction] == 0)

@@ -12,8 +12,10 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Instruction, Part
+from accel.accelerator.memories import Memory
 from accel.accelerator.semantics import Semantics, all_semantics, scalar_field
 from accel.errors import SimulationError
+from accel.expression.syntax_tree import AffineIndex, index_terms
 from accel.isa.decode import Decoded
 from accel.util.arrays import Bools, Int64
 
@@ -34,7 +36,8 @@ class Tensor:
     """A tensor that an operation of a compute touches, as runs of ``span`` elements of a memory.
 
     ``memory`` is the number of the memory, ``address`` the field of its first element. ``steps`` has, for each
-    hardware loop, the field of its step or the step itself, elements.
+    hardware loop, the field of its step or the step itself, elements. Where indices step by fields, a run is longer by
+    so many elements for each 1 in a field, as ``longer`` says.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Tensor:
     address: str
     span: int
     steps: tuple[str | int, ...]
+    longer: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,11 +102,12 @@ def _tensors(instruction: Compute, meaning: Semantics, accelerator: Accelerator)
     statement = meaning.typed.statement
     memories = [memory.name for memory in accelerator.memories]
     found = []
-    for name, tensor in meaning.typed.tensors.items():
+    for name in meaning.typed.tensors:
         operand = instruction.operands[name]
         target = name == statement.target.name
         memory = memories.index(operand.memory)
         assert operand.address is not None  # check_explicit has seen to it
+        span, longer = _span(name, meaning, accelerator.memories[memory])
         found.append(
             Tensor(
                 name=name,
@@ -110,12 +115,35 @@ def _tensors(instruction: Compute, meaning: Semantics, accelerator: Accelerator)
                 reads=not target or statement.updates or statement.reads_target,
                 writes=target,
                 address=operand.address,
-                span=math.prod(tensor.shape) // accelerator.memories[memory].element_count,
+                span=span,
                 steps=tuple(_step(loop, name) for loop in instruction.loops),
+                longer=tuple((scalar_field(accelerator, instruction, step), more) for step, more in longer),
             )
         )
     assert len(instruction.loops) <= LOOPS
     return tuple(found)
+
+
+def _span(name: str, meaning: Semantics, memory: Memory) -> tuple[int, list[tuple[str, int]]]:
+    """The elements that an operation touches of an operand, and how many more for each 1 in fields that are steps.
+
+    That is the whole operand, but where it slides: then from the first element to the last that it comes to.
+    """
+    statement, shape = meaning.typed.statement, meaning.typed.tensors[name].shape
+    access = next(each for each in (statement.target, *statement.accesses) if each.name == name)
+    if not access.slides:
+        return math.prod(shape) // memory.element_count, []
+    last, longer, stride = 0, [], 1
+    for index, extent in reversed(list(zip(access.indices, shape, strict=True))[: len(shape) - len(memory.shape)]):
+        last += stride * (index if isinstance(index, int) else index.offset if isinstance(index, AffineIndex) else 0)
+        for axis, step in index_terms(index):
+            steps = stride * (meaning.typed.extents[axis] - 1)
+            if isinstance(step, str):
+                longer.append((step, steps))
+            else:
+                last += steps * step
+        stride *= extent
+    return last + 1, longer
 
 
 def _step(loop: HardwareLoop, operand: str) -> str | int:

@@ -1,6 +1,7 @@
 """A nest of arithmetic becomes a compute instruction, by matching it against the instruction's expressions."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -11,6 +12,7 @@ from accel.accelerator.instructions import Compute
 from accel.accelerator.semantics import Semantics, scalar_field
 from accel.accelerator.target import Target
 from accel.errors import CompileError
+from accel.expression.syntax_tree import Access, index_terms
 from accel.lowering.inject.hardware_loops import LoopAxis, assign_hardware_loops
 from accel.lowering.inject.operation_matching import OperationMatch, matching_operations, nearest_mismatch
 from accel.lowering.ir import instruction_calls
@@ -46,9 +48,11 @@ def _made(nest: AffineNest, choice: OperationMatch, target: Target, first: tirx.
     accelerator, instruction = target.accelerator, choice.meaning.instruction
     assert isinstance(instruction, Compute)
     accesses = _accesses(nest, choice)
-    axes = _outer_axes(nest, choice.meaning, accesses, accelerator)
+    axes, steps = _instruction_axes(nest, choice, accesses, accelerator)
     assignment = assign_hardware_loops(axes, instruction, list(accesses), accelerator)
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {
+        scalar_field(accelerator, instruction, name): tirx.const(step, "int32") for name, step in steps.items()
+    }
     for name, access in accesses.items():
         size = accelerator.memory(instruction.operands[name].memory).element_count
         index = simplify(tirx.floordiv(access.base, size))
@@ -105,17 +109,68 @@ def _accesses(nest: AffineNest, choice: OperationMatch) -> dict[str, AffineAcces
     return {name: found[name] for name in instruction.operands if name in found}
 
 
+def _instruction_axes(
+    nest: AffineNest, choice: OperationMatch, accesses: dict[str, AffineAccess], accelerator: Accelerator
+) -> tuple[list[LoopAxis], dict[str, int]]:
+    """The loops around the instruction's own tile, and the fields that are steps of its indices."""
+    misfit: CompileError | None = None
+    for steps in _index_steps(choice, accesses, accelerator):
+        try:
+            return _outer_axes(nest, choice.meaning, accesses, accelerator, steps), steps
+        except CompileError as error:
+            misfit = misfit or error
+    name = choice.meaning.instruction.name
+    raise misfit or CompileError(f"no step of an index of {name} fits the nest", field=INSTRUCTIONS)
+
+
+def _index_steps(
+    choice: OperationMatch, accesses: dict[str, AffineAccess], accelerator: Accelerator
+) -> Iterator[dict[str, int]]:
+    """What the fields that are steps of indices may hold: each number of elements that a loop of the nest steps by."""
+    meaning, fields = choice.meaning, []
+    instruction, statement = meaning.instruction, meaning.typed.statement
+    for name in statement.index_scalars:
+        whole = scalar_field(accelerator, instruction, name)
+        bound = choice.scalars.get(name)
+        fixed = constant_value(bound) if bound is not None else meaning.operation.when.get(whole)
+        if fixed is None:
+            _, most = accelerator.field(instruction, whole).limits
+            strides = {abs(step) for access in accesses.values() for step in access.strides}
+            units = [unit for access in statement.accesses for unit in _field_units(access, name, meaning)]
+            fields.append(sorted({step // unit for step in strides for unit in units if 0 < step // unit < most}))
+        else:
+            fields.append([fixed])
+    for values in itertools.product(*fields):
+        yield dict(zip(statement.index_scalars, values, strict=True))
+
+
+def _field_units(access: Access, name: str, meaning: Semantics) -> Iterator[int]:
+    """Scalars that an operand moves by for each 1 of a field that is a step of its indices."""
+    stride = 1
+    for index, extent in zip(reversed(access.indices), reversed(meaning.typed.tensors[access.name].shape), strict=True):
+        if any(step == name for _, step in index_terms(index)):
+            yield stride
+        stride *= extent
+
+
 def _outer_axes(
-    nest: AffineNest, meaning: Semantics, accesses: dict[str, AffineAccess], accelerator: Accelerator
+    nest: AffineNest,
+    meaning: Semantics,
+    accesses: dict[str, AffineAccess],
+    accelerator: Accelerator,
+    steps: Mapping[str, int],
 ) -> list[LoopAxis]:
-    """Take the instruction's own tile out of the nest; what is left steps over whole elements."""
+    """Take the instruction's own tile out of the nest; what is left steps over whole elements.
+
+    ``steps`` are the fields that are steps of indices.
+    """
     instruction = meaning.instruction
     assert isinstance(instruction, Compute)
     left = [
         (extent, tuple(access.strides[i] for access in accesses.values()), nest.variables[i])
         for i, extent in enumerate(nest.extents)
     ]
-    inner = {name: _inner_strides(name, meaning) for name in accesses}
+    inner = {name: _inner_strides(name, meaning, steps) for name in accesses}
     longer: list[tuple[str, int, tuple[int, ...]]] = []
     for axis, extent in meaning.typed.extents.items():
         pattern = (extent, tuple(inner[name].get(axis, 0) for name in accesses))
@@ -153,7 +208,7 @@ def _take_part(
     raise CompileError(f"no loop walks axis {axis} of {instruction.name} ({extent} wide)", field=INSTRUCTIONS)
 
 
-def _inner_strides(name: str, meaning: Semantics) -> dict[str, int]:
+def _inner_strides(name: str, meaning: Semantics, steps: Mapping[str, int]) -> dict[str, int]:
     """Scalars from one index to the next along each axis of the expression, within the operand.
 
     An operand that the operation does not name walks as its target does.
@@ -164,8 +219,8 @@ def _inner_strides(name: str, meaning: Semantics) -> dict[str, int]:
     strides: dict[str, int] = {}
     stride = 1
     for index, extent in zip(reversed(access.indices), reversed(meaning.typed.tensors[access.name].shape), strict=True):
-        if isinstance(index, str):
-            strides[index] = stride
+        for axis, step in index_terms(index):
+            strides[axis] = strides.get(axis, 0) + stride * (steps[step] if isinstance(step, str) else step)
         stride *= extent
     return strides
 

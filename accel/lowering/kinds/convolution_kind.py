@@ -57,6 +57,7 @@ from accel.lowering.layout.packed_constants import (
 from accel.region.epilogue import Epilogue, with_bias_by_product
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Convolution, PackedActivation
+from accel.region.slides import slides_over
 from accel.region.tilings import BORDER_WORTH, TilingCost
 
 _OPTIONS_KEPT = 2  # tilings of each shape and epilogue
@@ -160,7 +161,21 @@ def contraction_options(
         return ending
     found = convolution_options(composite, use, ending.epilogue, capabilities, cost)
     finished = [replace(option, region=replace(option.region, host_reason=ending.host_reason)) for option in found]
-    return finished or f"no tile of it fits the scratchpads of {capabilities.accelerator.title}"
+    return finished or _no_tile(composite, capabilities)
+
+
+def _no_tile(composite: CompositeRegion, capabilities: Capabilities) -> str:
+    gemm, title = capabilities.gemm, capabilities.accelerator.title
+    forms = [form for forms in convolution_forms(composite, capabilities, from_host=False) for form in forms]
+    if gemm.slides and not any(slides_over(slide, form) for slide in gemm.slides for form in forms):
+        does = "; ".join(f"{slide.operation} {slide.taps} taps {_range(slide.strides)} apart" for slide in gemm.slides)
+        has = f"{forms[0].kernel[1]} taps a row and a stride of {forms[0].strides[1]}"
+        return f"no product of {title} slides over it: it has {has}, and there are {does}"
+    return f"no tile of it fits the scratchpads of {title}"
+
+
+def _range(steps: range) -> str:
+    return str(steps[0]) if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
 
 
 def convolution_options(
@@ -174,8 +189,9 @@ def convolution_options(
 ) -> list[TilingOption[Convolution]]:
     """The cheapest options of the first shapes of which a tile fits; ``joined`` with the addition behind it."""
     epilogues = [epilogue]
-    product = with_bias_by_product(epilogue, capabilities.gemm, _largest_bias(composite, use))
-    if product is not None and capabilities.gemm.data.memory.dtype == "int8":
+    gemm = capabilities.gemm
+    product = None if gemm.slides else with_bias_by_product(epilogue, gemm, _largest_bias(composite, use))
+    if product is not None and gemm.data.memory.dtype == "int8":
         epilogues.append(product)
     for alternatives in convolution_forms(composite, capabilities, from_host=use.from_host):
         tried = alternatives

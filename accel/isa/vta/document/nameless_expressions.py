@@ -4,7 +4,19 @@ import functools
 from dataclasses import dataclass, replace
 
 from accel.expression.parser import parse_statement
-from accel.expression.syntax_tree import Access, Binary, Call, Cast, Expression, Literal, Negate, Scalar, Select
+from accel.expression.syntax_tree import (
+    Access,
+    AffineIndex,
+    Binary,
+    Call,
+    Cast,
+    Expression,
+    Index,
+    Literal,
+    Negate,
+    Scalar,
+    Select,
+)
 
 
 @dataclass(frozen=True)
@@ -44,18 +56,32 @@ class _Names:
         self.scalars: dict[str, str] = {}
 
     def access(self, access: Access) -> Access:
-        indices = tuple(
-            self.axes.setdefault(index, f"a{len(self.axes)}") if isinstance(index, str) else index
-            for index in access.indices
-        )
+        indices = tuple(map(self.index, access.indices))
         return Access(self.tensors.setdefault(access.name, f"t{len(self.tensors)}"), indices)
+
+    def index(self, index: Index) -> Index:
+        if isinstance(index, AffineIndex):
+            return AffineIndex(
+                tuple(
+                    (self.axis(axis), self.scalar(step) if isinstance(step, str) else step)
+                    for axis, step in index.terms
+                ),
+                index.offset,
+            )
+        return self.axis(index) if isinstance(index, str) else index
+
+    def axis(self, name: str) -> str:
+        return self.axes.setdefault(name, f"a{len(self.axes)}")
+
+    def scalar(self, name: str) -> str:
+        return self.scalars.setdefault(name, f"s{len(self.scalars)}")
 
     def expression(self, node: Expression) -> Expression:  # noqa: PLR0911 - a node of each kind
         match node:
             case Literal():
                 return node
             case Scalar(name):
-                return Scalar(self.scalars.setdefault(name, f"s{len(self.scalars)}"))
+                return Scalar(self.scalar(name))
             case Access():
                 return self.access(node)
             case Negate(value):

@@ -11,6 +11,7 @@ from accel.accelerator.document import Accelerator, TokenSync
 from accel.lowering.analysis.buffer_contexts import bias_contexts, needs_double_buffer
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
+from accel.region.slides import columns_at_once, slide_of
 from accel.region.tilings import Candidates, Order, Tiling, TilingCost, candidates_by_order, ceil_div, loop_orders
 from accel.util.arrays import Bools, Int64
 
@@ -31,7 +32,7 @@ class _TileNeeds(NamedTuple):
 def _tile_needs(
     c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction
 ) -> _TileNeeds:
-    fit = _padding_fits(c, conv, accelerator, gemm)
+    fit = _padding_fits(c, conv, accelerator, gemm) & (slide_of(c, conv, gemm) < max(len(gemm.slides), 1))
     instruction, microops = gemm.instruction, np.zeros_like(c.tiles)
     if instruction.microops is not None:
         microops = _resident_microops(c, epilogue)
@@ -168,7 +169,7 @@ def plan_convolution(
     for operand_contexts in (2, 1):
         found = []
         orders: tuple[Order, ...] = loop_orders(conv) if operand_contexts == 2 else ("stream",)
-        candidates = candidates_by_order(conv, orders, operand_contexts, 1)
+        candidates = candidates_by_order(conv, orders, operand_contexts, 1, columns_at_once(gemm))
         needs = {
             order: _tile_needs(candidates[order], conv, epilogue, accelerator, gemm)
             for order in orders

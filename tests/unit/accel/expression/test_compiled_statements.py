@@ -68,6 +68,31 @@ def test_both_layouts_of_the_weights_give_the_same() -> None:
     assert_same_bits(sums, rows)
 
 
+SLIDING = {
+    "Y[i] += i32(X[i + r]) * i32(W[r])": ((8,), (10,), (3,)),
+    "Y[i] += i32(X[2 * i + r + 1]) * i32(W[r])": ((8,), (18,), (3,)),
+    "Y[i] += i32(X[n * i + r]) * i32(W[r])": ((8,), (24,), (3,)),
+    "Y[i, o] += i32(X[i + r, k]) * i32(W[r, o, k])": ((6, 16), (8, 5), (3, 16, 5)),
+    "Y[i, j] += i32(X[i + r, n * j + s]) * i32(W[r, s])": ((4, 8), (5, 24), (2, 3)),
+}
+
+
+@pytest.mark.parametrize("text", SLIDING)
+def test_what_slides_reads_its_windows(text: str) -> None:
+    """Catches a step or an offset left out, and vectors along an axis that an operand walks in longer steps."""
+    rng, shapes = np.random.default_rng(3), dict(zip("YXW", SLIDING[text], strict=True))
+    tensors = {name: rng.integers(-100, 100, shape).astype(np.int8) for name, shape in shapes.items()}
+    tensors["Y"] = tensors["Y"].astype(np.int32)
+    step = {"n": ("int32", 3)} if "n *" in text else {}
+    found = run_text(text, tensors, **step)
+    kinds = {name: TensorType(str(array.dtype), array.shape) for name, array in tensors.items()}
+    typed = check_statement(parse_statement(text), kinds, dict.fromkeys(step, "int32"))
+    assert_same_bits(found, run(typed, tensors, {"n": 3}))
+    if text == "Y[i] += i32(X[i + r]) * i32(W[r])":
+        slid = np.correlate(tensors["X"].astype(np.int32), tensors["W"].astype(np.int32))
+        assert_same_bits(found, tensors["Y"] + slid)
+
+
 def test_overflow_is_not_simplified_away() -> None:
     x = np.array([2**31 - 1, -(2**31), 0x7000_0000, 46341], np.int32)
     grown = run_text("Y[i] = select(X[i] + 1 > X[i], 1, 0)", {"X": x, "Y": np.zeros(4, np.int32)})

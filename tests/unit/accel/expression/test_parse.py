@@ -58,6 +58,9 @@ PIECES = [
         ("y[i] = -(1)", "y[i] = -(1)"),
         ("y[i] = .5 + 1e-3", "y[i] = 0.5 + 0.001"),
         ("y[0] =\n select(a<=b.c,1,2)", "y[0] = select(a <= b.c, 1, 2)"),
+        ("y[i]=x[2*i+r+3]", "y[i] = x[2 * i + r + 3]"),
+        ("y[i]=x[1*i+0]", "y[i] = x[i]"),
+        ("y[i]=x[step*i+r]", "y[i] = x[step * i + r]"),
     ],
 )
 def test_text_and_canonical_text(text: str, canonical: str) -> None:
@@ -100,6 +103,11 @@ def test_a_sign_belongs_to_its_number() -> None:
         ("C[i] = A[1.5]", "column 10: found '1.5'; expected an axis or an integer"),
         ("C[i] = A[-1]", "column 10: found '-'; expected an axis or an integer"),
         ("C[i] = A[max]", "column 10: found 'max'; expected an axis"),
+        ("C[i] = A[i + i]", "column 14: found i again; expected each axis of an index once"),
+        ("C[i] = A[0 * i]", "column 10: found the step 0; expected 1 to 65536"),
+        ("C[i] = A[i * 2]", "column 14: found '2'; expected the axis that steps"),
+        ("C[i] = A[1 + i]", "column 12: found '\\+'; expected ','"),
+        ("C[i] = A[i - r]", "column 12: found '-'; expected ','"),
         ("i8[i] = 1", "column 1: found 'i8'; expected the target"),
         ("C[i] = é", "column 8: found 'é'; expected a name"),
         ("C[i] = a < b", "column 10: found '<'"),

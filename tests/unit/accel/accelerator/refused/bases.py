@@ -1,4 +1,4 @@
-"""The right documents that the wrong ones are made from: presets, and three that come of them."""
+"""The right documents that the wrong ones are made from: presets, three that come of them, and one that slides."""
 
 import copy
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import accel.accelerator
 from accel.accelerator.document_text import read_text
 
+_MACHINES = Path(__file__).parents[5] / "docs" / "machines"
 _PRESETS = Path(accel.accelerator.__file__).parent / "presets"
 
 
@@ -76,4 +77,5 @@ BASES: dict[str, Any] = {
     "tokens": _with_tokens(),
     "parts": _of_parts(),
     "shared": _shared(),
+    "eyeriss": read_text((_MACHINES / "eyeriss.yaml").read_bytes()),
 }

@@ -18,6 +18,7 @@ from tests.unit.accel.accelerator.refused.families import FAMILIES
 from tests.unit.accel.accelerator.refused.names import NAMES
 from tests.unit.accel.accelerator.refused.reach import REACH
 from tests.unit.accel.accelerator.refused.shared_buses import SHARED_BUSES
+from tests.unit.accel.accelerator.refused.sliding import SLIDING
 from tests.unit.accel.accelerator.refused.sync import SYNC
 from tests.unit.accel.accelerator.refused.text import TEXT
 from tests.unit.accel.accelerator.refused.values import VALUES
@@ -35,6 +36,7 @@ CASES: tuple[Case, ...] = (
     *COSTS,
     *FAMILIES,
     *SHARED_BUSES,
+    *SLIDING,
 )
 
 
