@@ -8,6 +8,7 @@ from accel.accelerator.base import Count, DocumentPart, Label, Name
 from accel.accelerator.calibration import CalibrationRecord
 from accel.accelerator.instructions import AnyInstruction, BitField, Compute, Copy, Finish, Instruction
 from accel.accelerator.memories import Dram, Memory
+from accel.accelerator.tables import AnyTable
 
 
 class TokenSync(DocumentPart):
@@ -101,6 +102,14 @@ class Accelerator(DocumentPart):
     ]
     synchronisation: Annotated[Synchronisation, Field(description="how units wait for each other")]
     instructions: Annotated[tuple[AnyInstruction, ...], Field(max_length=64, description="its instruction set")]
+    tables: Annotated[
+        tuple[AnyTable, ...],
+        Field(
+            max_length=16,
+            description="what expressions look numbers up in",
+            exclude_if=lambda tables: not tables,  # documents from before have the same id
+        ),
+    ] = ()
     composites: Annotated[
         tuple[Composite, ...],
         Field(max_length=16, description="what it takes from the graph at once; by default all that it can"),

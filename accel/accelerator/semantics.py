@@ -8,6 +8,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Instruction, Operation
 from accel.accelerator.memories import Memory
 from accel.expression.element_types import CAST_TO, TensorType
+from accel.expression.lookup_tables import LookupTable
 from accel.expression.parser import parse_statement
 from accel.expression.simplify import simplify_product
 from accel.expression.typecheck import Typed, check_statement
@@ -54,13 +55,19 @@ def semantics_of(accelerator: Accelerator, instruction: Copy | Compute) -> Itera
     for operation in operations:
         statement = parse_statement(operation.does)
         scalars = {name: scalar_type(accelerator, instruction, name) for name in statement.scalars}
-        typed = _typed(operation.does, tuple(tensors.items()), tuple(scalars.items()))
+        tables = {table.name: table.lookup() for table in accelerator.tables if table.name in statement.tables}
+        typed = _typed(operation.does, tuple(tensors.items()), tuple(scalars.items()), tuple(tables.items()))
         yield Semantics(instruction, operation, typed)
 
 
 @functools.lru_cache(maxsize=1024)  # as with what is parsed: a document's are asked for again and again
-def _typed(does: str, tensors: tuple[tuple[str, TensorType], ...], scalars: tuple[tuple[str, str], ...]) -> Typed:
-    return simplify_product(check_statement(parse_statement(does), dict(tensors), dict(scalars)))
+def _typed(
+    does: str,
+    tensors: tuple[tuple[str, TensorType], ...],
+    scalars: tuple[tuple[str, str], ...],
+    tables: tuple[tuple[str, LookupTable], ...],
+) -> Typed:
+    return simplify_product(check_statement(parse_statement(does), dict(tensors), dict(scalars), dict(tables)))
 
 
 def operand_types(accelerator: Accelerator, instruction: Copy | Compute) -> dict[str, TensorType]:

@@ -56,30 +56,31 @@ _ERROR_FUNCTION = (
 )
 
 
-def _constant(value: float) -> Value:
+def constant(value: float) -> Value:
+    """Returns a number as float64."""
     return tirx.const(value, _WIDE)
 
 
-def _fenced(value: Value) -> Value:
-    """A value that is rounded before it is used: LLVM would fuse a product with a sum."""
+def fenced(value: Value) -> Value:
+    """Returns a value that is rounded before it is used: LLVM would fuse a product with a sum."""
     return tirx.call_llvm_pure_intrin(_WIDE, "llvm.arithmetic.fence", value)
 
 
-def _named(value: Value, use: Callable[[Value], Value]) -> Value:
-    """``use(value)``, where the value is computed once."""
+def named(value: Value, use: Callable[[Value], Value]) -> Value:
+    """Returns ``use(value)``, where the value is computed once."""
     variable = tirx.Var("t", str(value.ty.dtype))
     return tirx.Let(variable, value, use(variable))
 
 
 def _product(a: Value, b: Value) -> Value:
-    return _fenced(a * b)
+    return fenced(a * b)
 
 
 def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
     """The polynomial by Horner's rule, the constant coefficient first."""
-    total = _constant(coefficients[-1])
+    total = constant(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
-        total = _fenced(_product(total, x) + _constant(coefficient))
+        total = fenced(_product(total, x) + constant(coefficient))
     return total
 
 
@@ -91,8 +92,8 @@ def _power_of_two(exponent: Value) -> Value:
 
 def _held(x: Value) -> Value:
     """A float64 within what an exponential needs; a NaN becomes one end."""
-    above = tirx.Select(x > _constant(-_MOST), x, _constant(-_MOST))
-    return _named(above, lambda held: tirx.Select(held < _constant(_MOST), held, _constant(_MOST)))
+    above = tirx.Select(x > constant(-_MOST), x, constant(-_MOST))
+    return named(above, lambda held: tirx.Select(held < constant(_MOST), held, constant(_MOST)))
 
 
 def _rounded(x: Value) -> Value:
@@ -107,9 +108,9 @@ def _parts(k: Value, rest: Value, use: _Use) -> Value:
 
     def near(r: Value) -> Value:
         less_one = _product(_polynomial(r, _EXPONENTIAL), r)
-        return _named(_power_of_two(k), lambda scale: _named(less_one, lambda small: use(scale, small)))
+        return named(_power_of_two(k), lambda scale: named(less_one, lambda small: use(scale, small)))
 
-    return _named(rest, near)
+    return named(rest, near)
 
 
 def _natural(x: Value, use: _Use) -> Value:
@@ -117,21 +118,21 @@ def _natural(x: Value, use: _Use) -> Value:
 
     def of(held: Value) -> Value:
         def by(k: Value) -> Value:
-            high = _fenced(held - _product(k, _constant(_LN2_HIGH)))
-            return _parts(k, _fenced(high - _product(k, _constant(_LN2_LOW))), use)
+            high = fenced(held - _product(k, constant(_LN2_HIGH)))
+            return _parts(k, fenced(high - _product(k, constant(_LN2_LOW))), use)
 
-        return _named(_rounded(_product(held, _constant(_INVERSE_LN2))), by)
+        return named(_rounded(_product(held, constant(_INVERSE_LN2))), by)
 
-    return _named(x, of)
+    return named(x, of)
 
 
 def _whole(scale: Value, small: Value) -> Value:
-    return _fenced(scale + _product(scale, small))
+    return fenced(scale + _product(scale, small))
 
 
 def _less_one(scale: Value, small: Value) -> Value:
     """Near 0 with all its digits."""
-    return _fenced(_product(scale, small) + _fenced(scale - _constant(1.0)))
+    return fenced(_product(scale, small) + fenced(scale - constant(1.0)))
 
 
 def _exp(x: Value) -> Value:
@@ -140,9 +141,9 @@ def _exp(x: Value) -> Value:
 
 def _exp2(x: Value) -> Value:
     def of(held: Value) -> Value:
-        return _named(_rounded(held), lambda k: _parts(k, _product(_fenced(held - k), _constant(_LN2)), _whole))
+        return named(_rounded(held), lambda k: _parts(k, _product(fenced(held - k), constant(_LN2)), _whole))
 
-    return _named(_held(x), of)
+    return named(_held(x), of)
 
 
 def _log(x: Value) -> Value:
@@ -153,26 +154,26 @@ def _log(x: Value) -> Value:
 
     def of(e: Value) -> Value:
         fraction = tirx.reinterpret(_WIDE, bits - (e << tirx.const(_FRACTION_BITS, _BITS)))
-        quotient = _named(fraction, lambda m: _fenced(_fenced(m - _constant(1.0)) / _fenced(m + _constant(1.0))))
+        quotient = named(fraction, lambda m: fenced(fenced(m - constant(1.0)) / fenced(m + constant(1.0))))
 
         def by(s: Value) -> Value:
-            series = _named(_product(s, s), lambda square: _polynomial(square, _INVERSE_TANGENT))
-            near = _product(_constant(2.0), _product(s, series))
-            return _named(
+            series = named(_product(s, s), lambda square: _polynomial(square, _INVERSE_TANGENT))
+            near = _product(constant(2.0), _product(s, series))
+            return named(
                 tirx.Cast(_WIDE, e),
-                lambda k: _fenced(_product(k, _constant(_LN2_HIGH)) + _fenced(near + _product(k, _constant(_LN2_LOW)))),
+                lambda k: fenced(_product(k, constant(_LN2_HIGH)) + fenced(near + _product(k, constant(_LN2_LOW)))),
             )
 
-        return _named(quotient, by)
+        return named(quotient, by)
 
-    found = _named(exponent, of)
-    zero, infinite = _constant(0.0), tirx.const(math.inf, _WIDE)
+    found = named(exponent, of)
+    zero, infinite = constant(0.0), tirx.const(math.inf, _WIDE)
     positive = tirx.Select(x < infinite, found, infinite)
     return tirx.Select(x > zero, positive, tirx.Select(x < zero, tirx.const(math.nan, _WIDE), -infinite))
 
 
 def _rsqrt(x: Value) -> Value:
-    return _constant(1.0) / tirx.call_llvm_pure_intrin(_WIDE, "llvm.sqrt", x)
+    return constant(1.0) / tirx.call_llvm_pure_intrin(_WIDE, "llvm.sqrt", x)
 
 
 def _signed_like(x: Value, magnitude: Value) -> Value:
@@ -185,19 +186,19 @@ def _absolute(x: Value) -> Value:
 
 def _tanh(x: Value) -> Value:
     """``-d / (2 + d)`` of |x| for d = e ** (-2 |x|) - 1."""
-    less_one = _natural(_held(_product(_constant(-2.0), _absolute(x))), _less_one)
-    return _signed_like(x, _named(less_one, lambda d: _absolute(d) / _fenced(_constant(2.0) + d)))
+    less_one = _natural(_held(_product(constant(-2.0), _absolute(x))), _less_one)
+    return _signed_like(x, named(less_one, lambda d: _absolute(d) / fenced(constant(2.0) + d)))
 
 
 def _sigmoid(x: Value) -> Value:
-    return _constant(1.0) / _fenced(_constant(1.0) + _natural(_held(_product(_constant(-1.0), x)), _whole))
+    return constant(1.0) / fenced(constant(1.0) + _natural(_held(_product(constant(-1.0), x)), _whole))
 
 
 def _erf(x: Value) -> Value:
     """From 4 on it is 1 as a float32."""
-    centred = _fenced(_product(_product(x, x), _constant(0.125)) - _constant(1.0))
-    near = _product(x, _named(centred, lambda u: _polynomial(u, _ERROR_FUNCTION)))
-    return tirx.Select(_absolute(x) < _constant(4.0), near, _signed_like(x, _constant(1.0)))
+    centred = fenced(_product(_product(x, x), constant(0.125)) - constant(1.0))
+    near = _product(x, named(centred, lambda u: _polynomial(u, _ERROR_FUNCTION)))
+    return tirx.Select(_absolute(x) < constant(4.0), near, _signed_like(x, constant(1.0)))
 
 
 _WIDE_FUNCTIONS: Mapping[str, Callable[[Value], Value]] = MappingProxyType(
@@ -222,10 +223,10 @@ def float_function(name: str, x: Value) -> Value:
         return tirx.const(1.0, "float32") / x
 
     def of(argument: Value) -> Value:
-        found = _named(tirx.Cast(_WIDE, argument), _WIDE_FUNCTIONS[name])
+        found = named(tirx.Cast(_WIDE, argument), _WIDE_FUNCTIONS[name])
         bits = tirx.reinterpret("int32", argument)
         beyond = tirx.const(0x7F800000, "int32")  # the bits of infinity; a NaN's are more
         nan = (bits & tirx.const(0x7FFFFFFF, "int32")) > beyond
         return tirx.Select(nan, argument, tirx.Cast("float32", found))
 
-    return _named(x, of)
+    return named(x, of)

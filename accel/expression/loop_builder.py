@@ -7,7 +7,8 @@ from typing import Any
 
 from tvm import tirx
 
-from accel.expression.syntax_tree import Access, AffineIndex, Index, Literal, Scalar, index_terms
+from accel.expression.syntax_tree import Access, AffineIndex, Index, Literal, Lookup, Scalar, index_terms
+from accel.expression.table_lookup import lookup
 from accel.expression.tir_arithmetic import combine, convert, literal, operation, scalar
 from accel.expression.typecheck import Typed, TypedExpression
 
@@ -27,13 +28,19 @@ class Place:
     strides: tuple[tirx.Expr | int, ...] | None = None
 
 
-def build_loops(typed: Typed, places: Mapping[str, Place], scalars: Mapping[str, tirx.Expr]) -> tirx.Stmt:
+def build_loops(
+    typed: Typed,
+    places: Mapping[str, Place],
+    scalars: Mapping[str, tirx.Expr],
+    tables: Mapping[str, Any] | None = None,
+) -> tirx.Stmt:
     """Returns one execution of ``typed``, to be compiled for the host by LLVM.
 
     ``places`` has the target and every operand, ``scalars`` an expression for each scalar: float32, or an integer of
-    any type. A sum runs in the order of the reduced axes, the last fastest, whatever the order of the loops.
+    any type; ``tables`` a buffer for the numbers of each table. A sum runs in the order of the reduced axes, the last
+    fastest, whatever the order of the loops.
     """
-    loops = _Loops(typed, places, scalars)
+    loops = _Loops(typed, places, scalars, tables or {})
     if not typed.statement.reduced:
         return loops.elementwise()
     return loops.rows() if loops.rows_are_dense() else loops.sums()
@@ -48,8 +55,14 @@ _Body = Callable[[_Point], tirx.Stmt]
 class _Loops:
     """The loops of one statement, in each of three orders."""
 
-    def __init__(self, typed: Typed, places: Mapping[str, Place], scalars: Mapping[str, tirx.Expr]) -> None:
-        self._typed, self._places = typed, places
+    def __init__(
+        self,
+        typed: Typed,
+        places: Mapping[str, Place],
+        scalars: Mapping[str, tirx.Expr],
+        tables: Mapping[str, Any],
+    ) -> None:
+        self._typed, self._places, self._tables = typed, places, tables
         self._scalars = {name: scalar(scalars[name], dtype) for name, dtype in typed.scalars.items()}
         self._target = typed.statement.target
         self._written, self._summed = self._target.axes, typed.statement.reduced
@@ -174,6 +187,9 @@ class _Loops:
                 return convert(self._scalars[name], self._typed.scalars[name], node.dtype)
             case Access() as access:
                 return self._load(access, point)
+            case Lookup(table, _):
+                x = self._of(node.children[0], point)
+                return lookup(self._typed.tables[table], self._tables[table], x, self._index_type)
         return operation(node, [self._of(child, point) for child in node.children])
 
 

@@ -22,6 +22,7 @@ from accel.expression.syntax_tree import (
     ExpressionError,
     Index,
     Literal,
+    Lookup,
     Negate,
     Scalar,
     Select,
@@ -108,7 +109,7 @@ class Dialect:
     @property
     def words(self) -> frozenset[str]:
         """The reserved words, which can name no tensor, scalar or axis."""
-        return frozenset(self.functions) | (frozenset(CASTS) | {"select"} if self.tensors else frozenset())
+        return frozenset(self.functions) | (frozenset(CASTS) | {"select", "lut"} if self.tensors else frozenset())
 
 
 class Parser:
@@ -284,6 +285,10 @@ class Parser:
         self.take("(")
         if self._dialect.tensors and word == "select":
             found: Expression = self._select()
+        elif self._dialect.tensors and word == "lut":
+            table = self.name("the name of a table")
+            self.take(",")
+            found = Lookup(table, self._binary(1))
         elif self._dialect.tensors and word in CASTS:
             found = Cast(word, self._binary(1))
         else:

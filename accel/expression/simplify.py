@@ -30,7 +30,7 @@ def simplify_product(typed: Typed) -> Typed:
     value = Binary("*", left, right)
     if value == typed.statement.value:
         return typed
-    return check_statement(replace(typed.statement, value=value), typed.tensors, typed.scalars)
+    return check_statement(replace(typed.statement, value=value), typed.tensors, typed.scalars, typed.tables)
 
 
 def _lossless_access(node: TypedExpression) -> TypedExpression | None:

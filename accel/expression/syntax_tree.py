@@ -117,7 +117,7 @@ class Negate:
     value: "Expression"
 
     def __str__(self) -> str:
-        plain = isinstance(self.value, Scalar | Access | Call | Select | Cast)
+        plain = isinstance(self.value, Scalar | Access | Call | Select | Cast | Lookup)
         return f"-{self.value}" if plain else f"-({self.value})"
 
 
@@ -157,6 +157,17 @@ class Cast:
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """``lut(table, value)``."""
+
+    table: str
+    value: "Expression"
+
+    def __str__(self) -> str:
+        return f"lut({self.table}, {self.value})"
+
+
+@dataclass(frozen=True)
 class Select:
     """``select(left comparison right, then, otherwise)``."""
 
@@ -170,7 +181,7 @@ class Select:
         return f"select({self.left} {self.comparison} {self.right}, {self.then}, {self.otherwise})"
 
 
-Expression: TypeAlias = Literal | Scalar | Access | Negate | Binary | Call | Cast | Select
+Expression: TypeAlias = Literal | Scalar | Access | Negate | Binary | Call | Cast | Lookup | Select
 
 
 def _side(expression: Expression, least: int) -> str:
@@ -181,7 +192,7 @@ def _side(expression: Expression, least: int) -> str:
 def children(expression: Expression) -> tuple[Expression, ...]:
     """Returns the expressions directly below one, in the order of the text."""
     match expression:
-        case Negate(value) | Cast(_, value):
+        case Negate(value) | Cast(_, value) | Lookup(_, value):
             return (value,)
         case Binary(_, left, right):
             return (left, right)
@@ -202,7 +213,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 def with_children(expression: Expression, below: Sequence[Any]) -> Expression:
     """Returns an operation over other operands, in the order of the text; a leaf as it is."""
     match expression:
-        case Negate() | Cast():
+        case Negate() | Cast() | Lookup():
             return replace(expression, value=below[0])
         case Binary():
             return replace(expression, left=below[0], right=below[1])
@@ -265,6 +276,11 @@ class Statement:
     def operands(self) -> tuple[str, ...]:
         """Tensors read on the right, without the target, in order of first use."""
         return tuple(dict.fromkeys(access.name for access in self.accesses if access.name != self.target.name))
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Tables that values are looked up in, in order of first use."""
+        return tuple(dict.fromkeys(node.table for node in walk(self.value) if isinstance(node, Lookup)))
 
     @property
     def reads_target(self) -> bool:

@@ -1,10 +1,11 @@
 """Type checking of a statement: the element type of every node, against the tensors and scalars of an instruction."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from accel.expression.element_types import CAST_TO, CASTS, ELEMENT_TYPES, TensorType, is_float, limits, single
+from accel.expression.lookup_tables import LookupTable
 from accel.expression.syntax_tree import (
     FLOAT_FUNCTIONS,
     Access,
@@ -15,6 +16,7 @@ from accel.expression.syntax_tree import (
     Expression,
     ExpressionError,
     Literal,
+    Lookup,
     Scalar,
     Select,
     Statement,
@@ -37,10 +39,11 @@ class TypedExpression:
 
 @dataclass(frozen=True)
 class Inference:
-    """The names that an expression may use: tensors, and scalars with their types."""
+    """The names that an expression may use: tensors, scalars with their types, and tables."""
 
     tensors: Mapping[str, TensorType]
     scalars: Mapping[str, str]
+    tables: Mapping[str, LookupTable]
 
     def typed(self, expression: Expression, expected: str | None = None) -> TypedExpression:
         """Returns ``expression`` as a node of type ``expected``, or of its own.
@@ -72,6 +75,8 @@ class Inference:
         match expression:
             case Cast():
                 return (None,)
+            case Lookup(table):
+                return (self.tables[table].of,)
             case Binary(operator) if operator in SHIFTS:
                 return (dtype, None)
             case Select(_, left, right):
@@ -90,6 +95,8 @@ class Inference:
                 own = self.tensors[name].dtype
             case Cast(to):
                 own = CASTS[to]
+            case Lookup(table):
+                own = self.tables[table].dtype
             case Call(function) if function in FLOAT_FUNCTIONS:
                 own = "float32"
             case Binary("/"):
@@ -153,6 +160,7 @@ class Typed:
         scalars: element types of the scalars that the statement uses.
         extents: elements along each axis, the target's axes first, then the others, each in order of first use.
         value: the right side, with the type of every node.
+        tables: those that the statement uses.
     """
 
     statement: Statement
@@ -160,6 +168,7 @@ class Typed:
     scalars: Mapping[str, str]
     extents: Mapping[str, int]
     value: TypedExpression
+    tables: Mapping[str, LookupTable] = field(default_factory=dict)
 
     @property
     def dtype(self) -> str:
@@ -167,18 +176,27 @@ class Typed:
         return self.value.dtype
 
 
-def check_statement(statement: Statement, tensors: Mapping[str, TensorType], scalars: Mapping[str, str]) -> Typed:
-    """Returns ``statement`` with the type of every node, given its operands and the types of the instruction's fields.
+def check_statement(
+    statement: Statement,
+    tensors: Mapping[str, TensorType],
+    scalars: Mapping[str, str],
+    tables: Mapping[str, LookupTable] | None = None,
+) -> Typed:
+    """Returns ``statement`` with the type of every node, given its operands, the types of fields, and the tables.
 
     Raises:
         ExpressionError: an unknown name, a wrong rank, an axis of two extents, a type that does not fit its place, a
             literal out of range, or a use of the target that has no one meaning.
     """
+    known = tables or {}
     _check_names(statement, tensors, scalars)
+    for name in statement.tables:
+        if name not in known:
+            raise ExpressionError(f"found the table {name}; expected {_one_of(known)}")
     _check_target(statement)
     _check_indices(statement)
     extents = _extents(statement, tensors)
-    value = Inference(tensors, scalars).typed(statement.value, tensors[statement.target.name].dtype)
+    value = Inference(tensors, scalars, known).typed(statement.value, tensors[statement.target.name].dtype)
     names = dict.fromkeys((statement.target.name, *statement.operands))
     return Typed(
         statement,
@@ -186,6 +204,7 @@ def check_statement(statement: Statement, tensors: Mapping[str, TensorType], sca
         {name: scalars[name] for name in statement.scalars},
         extents,
         value,
+        {name: known[name] for name in statement.tables},
     )
 
 

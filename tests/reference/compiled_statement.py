@@ -39,7 +39,8 @@ class Compiled:
         fields = [
             tvm.runtime.tensor(np.array([(scalars or {})[name]], dtype)) for name, dtype in self._typed.scalars.items()
         ]
-        self._run(*arguments.values(), *fields)
+        tables = [tvm.runtime.tensor(table.numbers) for table in self._typed.tables.values()]
+        self._run(*arguments.values(), *fields, *tables)
         target = self._typed.statement.target.name
         changed: npt.NDArray[Any] = arguments[target].numpy().reshape(self._typed.tensors[target].shape)
         return changed
@@ -58,8 +59,12 @@ def _function(typed: Typed) -> tirx.PrimFunc:
     }
     fields = {name: tirx.decl_buffer((1,), dtype, f"scalar_{name}") for name, dtype in typed.scalars.items()}
     scalars = {name: tirx.BufferLoad(buffer, [zero]) for name, buffer in fields.items()}
-    buffers = [*(place.buffer for place in places.values()), *fields.values()]
-    function = tirx.PrimFunc(buffers, build_loops(typed, places, scalars))
+    tables = {
+        name: tirx.decl_buffer((len(table.values),), str(table.numbers.dtype), f"table_{name}")
+        for name, table in typed.tables.items()
+    }
+    buffers = [*(place.buffer for place in places.values()), *fields.values(), *tables.values()]
+    function = tirx.PrimFunc(buffers, build_loops(typed, places, scalars, tables))
     return function.with_attr("global_symbol", "run")
 
 

@@ -4,7 +4,19 @@ import itertools
 
 import numpy as np
 
-from accel.expression.syntax_tree import Access, AffineIndex, Binary, Call, Cast, Literal, Negate, Scalar, Select
+from accel.expression.lookup_tables import LookupTable
+from accel.expression.syntax_tree import (
+    Access,
+    AffineIndex,
+    Binary,
+    Call,
+    Cast,
+    Literal,
+    Lookup,
+    Negate,
+    Scalar,
+    Select,
+)
 from accel.expression.typecheck import Typed, TypedExpression
 
 COMPARE = {
@@ -75,6 +87,7 @@ class _Grid:
         self.types = typed.scalars
         self.tensors = tensors
         self.scalars = scalars
+        self.lookups = typed.tables
 
     def of(self, node: TypedExpression) -> np.ndarray:
         return np.broadcast_to(self.raw(node), self.shape)
@@ -93,6 +106,8 @@ class _Grid:
                 found = -below[0] if node.dtype == "float32" else wrap(-integers(below[0]), node.dtype)
             case Cast():
                 found = convert(below[0], node.dtype)
+            case Lookup(table):
+                found = looked_up(self.lookups[table], below[0])
             case Select(comparison):
                 found = np.where(COMPARE[comparison](below[0], below[1]), below[2], below[3])
             case Call(function):
@@ -137,6 +152,17 @@ def convert(value: np.ndarray, dtype: str) -> np.ndarray:
         exact = np.trunc(np.nan_to_num(value.astype(np.float64), nan=0.0))
         return np.clip(exact, ends.min, ends.max).astype(np.int64).astype(dtype)
     return wrap(integers(value), dtype)
+
+
+def looked_up(table: LookupTable, x: np.ndarray) -> np.ndarray:
+    if table.of != "float32":
+        return np.array(table.values, table.dtype)[x.astype(np.int64) - np.iinfo(table.of).min]
+    lines, points = len(table.values) - 1, np.array(table.values, np.float64)
+    raised = np.where(x.astype(np.float64) > table.low, x.astype(np.float64), table.low)
+    held = np.where(raised < table.high, raised, table.high)
+    place = (held - table.low) * np.float64(lines / (table.high - table.low))
+    line = np.minimum(place.astype(np.int64), lines - 1)
+    return (points[line] + (place - line) * (points[line + 1] - points[line])).astype(np.float32)
 
 
 ROUNDED = {"rint": np.rint, "floor": np.floor, "ceil": np.ceil, "sqrt": np.sqrt, "recip": lambda x: np.float32(1) / x}

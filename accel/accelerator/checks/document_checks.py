@@ -26,6 +26,10 @@ from accel.accelerator.checks.token_checks import check_tokens
 from accel.accelerator.document import Accelerator, Composite, Operator
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Instruction
 from accel.accelerator.require import require, require_distinct, require_known, together
+from accel.accelerator.tables import AnyTable, InterpolatedTable
+from accel.expression.element_types import limits
+from accel.expression.parser import parse_statement
+from accel.expression.syntax_tree import ExpressionError
 
 CONTEXTS_PRAGMA = "pragma_contexts"
 """The compiler's own pragma: how many copies of each buffer of a loop there are."""
@@ -103,6 +107,53 @@ def check_bus(accelerator: Accelerator) -> None:
                 require(copy.bus_cycles is None or copy.unit in units, f"instructions.{number}.bus_cycles", alone)
 
 
+def check_tables(accelerator: Accelerator) -> None:
+    """Refuses numbers that the type of their table cannot hold, and tables that no expression uses.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of the number, or of the table.
+    """
+    used = {
+        name
+        for instruction in accelerator.instructions
+        if isinstance(instruction, Copy | Compute)
+        for operation in instruction.operations
+        for name in _tables_of(operation.does)
+    }
+    with together() as apart:
+        for number, table in enumerate(accelerator.tables):
+            at = f"tables.{number}"
+            with apart():
+                _check_numbers(f"{at}.values", table)
+            with apart():
+                idle = f"no expression looks anything up in {table.name}; use it, or leave it out"
+                require(table.name in used, at, idle)
+            if isinstance(table, InterpolatedTable):
+                with apart():
+                    require(table.low < table.high, f"{at}.high", f"{table.high:g}; it is above low, {table.low:g}")
+
+
+def _tables_of(does: str) -> tuple[str, ...]:
+    try:
+        return parse_statement(does).tables
+    except ExpressionError:  # it is refused at its own place
+        return ()
+
+
+def _check_numbers(path: str, table: AnyTable) -> None:
+    dtype = table.lookup().dtype
+    for number, value in enumerate(table.values):
+        if dtype == "float32":
+            require(abs(value) <= _GREATEST, f"{path}.{number}", f"{value:g}; a float32 is {_GREATEST:g} at most")
+            continue
+        low, high = limits(dtype)
+        whole = f"{value:g}; {table.name} has numbers of {dtype}, {low} to {high}"
+        require(value.is_integer() and low <= value <= high, f"{path}.{number}", whole)
+
+
+_GREATEST = 3.4028234e38
+
+
 def _listed(names: list[str]) -> str:
     return ", ".join(dict.fromkeys(names)) or "no unit"
 
@@ -145,6 +196,7 @@ def check_document(accelerator: Accelerator) -> None:
         ("memories", [memory.scope for memory in accelerator.memories]),
         ("units", list(accelerator.units)),
         ("instructions", [instruction.name for instruction in accelerator.instructions]),
+        ("tables", [table.name for table in accelerator.tables]),
         ("composites", [composite.name for composite in accelerator.composites]),
     )
     with together() as apart:
@@ -156,8 +208,9 @@ def check_document(accelerator: Accelerator) -> None:
                 _check_instruction(f"instructions.{index}", instruction, accelerator)
         with apart():
             check_patterns(accelerator)
-        with apart():
-            check_bus(accelerator)
+        for check in (check_bus, check_tables):
+            with apart():
+                check(accelerator)
         for index, composite in enumerate(accelerator.composites):
             with apart():
                 _check_composite(f"composites.{index}.operators", composite)

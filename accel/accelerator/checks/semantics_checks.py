@@ -97,7 +97,8 @@ def _check_does(
                 fits = f"{name} has {field.bits} bits; a number in an expression has {_SCALAR_BITS} at most"
                 require(field.bits <= _SCALAR_BITS, path, fits)
         tensors = operand_types(accelerator, instruction)
-        typed = check_statement(statement, tensors, scalars)
+        tables = {table.name: table.lookup() for table in accelerator.tables}
+        typed = check_statement(statement, tensors, scalars, tables)
         most = {}
         for name in statement.index_scalars:
             whole = scalar_field(accelerator, instruction, name)

@@ -118,14 +118,17 @@ _ANY: dict[str, Any] = {
 
 
 def source_of(accelerator: Accelerator) -> KernelSource:
-    """Returns what the kernel is made of: ``launch(table, *drams, *memories)``, see :func:`dram_types`.
+    """Returns what the kernel is made of: ``launch(table, *drams, *memories, *tables)``, see :func:`dram_types`.
 
-    ``memories`` are flat. The kernel keeps no state, and is the same whatever the document says of times, energies and
-    the sizes of memories.
+    ``memories`` are flat, ``tables`` the numbers of the document's. The kernel keeps no state, and is the same whatever
+    the document says of times, energies and the sizes of memories.
     """
     parts = {
         "memories": tuple(memory.model_copy(update={"depth": 1}) for memory in accelerator.memories),
-        "instructions": tuple(instruction.model_copy(update=_FREE) for instruction in accelerator.instructions),
+        "instructions": tuple(
+            instruction.model_copy(update=_FREE | ({"bus_cycles": None} if isinstance(instruction, Copy) else {}))
+            for instruction in accelerator.instructions
+        ),
     }
     functional = accelerator.model_copy(update=_ANY | parts)
     return source_of_text(functional.model_dump_json())
@@ -174,6 +177,10 @@ class _Launch:
             tirx.decl_buffer((tirx.Var(f"{memory.name}_scalars", "int64"),), memory.dtype, memory.name)
             for memory in accelerator.memories
         ]
+        self._tables = {
+            table.name: tirx.decl_buffer((len(table.values),), str(table.lookup().numbers.dtype), f"table_{table.name}")
+            for table in accelerator.tables
+        }
 
     def function(self) -> tirx.PrimFunc:
         """A loop over the rows of the table."""
@@ -181,7 +188,8 @@ class _Launch:
         code = tirx.Var("code", "int64")
         body = tirx.SeqStmt([tirx.Bind(code, self._table[row, CODE]), self._dispatch(self._sorts, code, row)])
         loop = tirx.For(row, _constant(0), self._count, tirx.ForKind.SERIAL, body)
-        function = tirx.PrimFunc([self._table, *self._drams.values(), *self._memories], loop)
+        tables = self._tables.values()
+        function = tirx.PrimFunc([self._table, *self._drams.values(), *self._memories, *tables], loop)
         # DRAM is there once a type, so the compiler must not take buffers for distinct
         return function.with_attr({"global_symbol": "launch", "tirx.noalias": False})
 
@@ -219,7 +227,7 @@ class _Launch:
             for variable, step in zip(variables, steps, strict=True):
                 address = address + variable * read(step)
             places[tensor.name] = self._place(tensor.memory, address)
-        return _loops(variables, extents, build_loops(sort.meaning.typed, places, scalars))
+        return _loops(variables, extents, build_loops(sort.meaning.typed, places, scalars, self._tables))
 
     def _copy(
         self, sort: InstructionOperation, copy: Copy, columns: Columns, scalars: Mapping[str, Int], read: "_Read"
@@ -232,7 +240,7 @@ class _Launch:
         scalar = shape["dram"] + row * shape["row_stride"] + column * self._elements[memory]
         chip = shape["sram"] + y * shape["width"] + x
         places = {"dram": Place(self._drams[copy.dram_dtype], scalar), "sram": self._place(memory, chip)}
-        moved = build_loops(sort.meaning.typed, places, scalars)
+        moved = build_loops(sort.meaning.typed, places, scalars, self._tables)
         if padded:
             inside = functools.reduce(tirx.And, (row >= 0, row < shape["rows"], column >= 0, column < shape["columns"]))
             moved = tirx.IfThenElse(inside, moved, self._zeros(memory, chip))
@@ -275,6 +283,13 @@ def _loops(variables: list[Any], extents: list[Int], body: tirx.Stmt) -> tirx.St
     return body
 
 
+def _aligned(numbers: Array) -> Array:
+    """A copy that a kernel can read."""
+    found = aligned_zeros(numbers.nbytes).view(numbers.dtype)[: len(numbers)]
+    found[:] = numbers
+    return found
+
+
 class ExplicitMachine:
     """The on-chip memories, which keep their contents from launch to launch, and the compiled kernel.
 
@@ -288,6 +303,8 @@ class ExplicitMachine:
         self._memories = [
             aligned_zeros(memory.depth * memory.element_bytes).view(memory.dtype) for memory in accelerator.memories
         ]
+
+        self._tables = [_aligned(table.lookup().numbers) for table in accelerator.tables]
 
     def contents(self, name: str) -> Array:
         """A copy of the memory called ``name``, (depth, *shape of an element)."""
@@ -306,4 +323,4 @@ class ExplicitMachine:
         if not len(decoded):
             return
         drams = [dram.view(dtype) for dtype in self._dram_types]
-        self._launch(launch_table(decoded), *drams, *self._memories)
+        self._launch(launch_table(decoded), *drams, *self._memories, *self._tables)

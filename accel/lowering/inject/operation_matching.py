@@ -50,6 +50,8 @@ def matching_operations(
     """
     form = StoreForm.of(store)
     for meaning in known:
+        if meaning.typed.tables:
+            continue  # no store of a program says what a document's table holds
         for match in target.derived(_MatchTable).matches(meaning, form):
             if not match.misfit:
                 yield OperationMatch(meaning, {name: form.places[at] for name, at in match.operands}, match.scalars)
@@ -63,6 +65,8 @@ def nearest_mismatch(store: tirx.BufferStore, known: Iterable[Semantics], target
     for meaning in known:
         name, statement = meaning.instruction.name, meaning.typed.statement
         scope = operand_scope(meaning, statement.target.name, target.accelerator)
+        if meaning.typed.tables:
+            continue
         if scope_of(store.buffer) != scope:
             elsewhere = elsewhere or f"{name} writes {scope}"
         elif not target.derived(_MatchTable).matches(meaning, form):

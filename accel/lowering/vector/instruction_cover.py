@@ -229,8 +229,8 @@ class _Operations:
         self._known: dict[tuple[str, Combiner | None, str], list[Semantics]] = defaultdict(list)
         for meaning in target.semantics:
             statement, instruction = meaning.typed.statement, meaning.instruction
-            if statement.slides:
-                continue  # statements of the graph read an element at a point
+            if statement.slides or statement.tables:
+                continue  # statements of the graph read an element at a point, and name no table
             if isinstance(instruction, Copy):
                 memory = instruction.memory if statement.target.name == "sram" else ""
             else:

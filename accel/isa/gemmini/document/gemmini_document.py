@@ -218,6 +218,7 @@ def check_gemmini(accelerator: Accelerator) -> None:
     require(accelerator.units == like.units, "units", f"they must be {', '.join(like.units)}, in that order")
     kind = accelerator.synchronisation.kind
     require(kind == "hazards", "synchronisation.kind", f"{kind}; a Gemmini's reservation station orders hazards")
+    require(not accelerator.tables, "tables", "a Gemmini has no tables; leave them out")
     require(not accelerator.shares_bus, "dram.shared_by", "the bus of a Gemmini is in its parameters; leave it out")
     _check_memories(accelerator, like)
     known = {part.name: part for part in like.instructions if isinstance(part, Part)}

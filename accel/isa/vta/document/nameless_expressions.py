@@ -13,6 +13,7 @@ from accel.expression.syntax_tree import (
     Expression,
     Index,
     Literal,
+    Lookup,
     Negate,
     Scalar,
     Select,
@@ -88,6 +89,8 @@ class _Names:
                 return Negate(self.expression(value))
             case Cast(to, value):
                 return Cast(to, self.expression(value))
+            case Lookup(table, value):
+                return Lookup(table, self.expression(value))
             case Call(function, arguments):
                 return Call(function, tuple(map(self.expression, arguments)))
             case Binary(operator, left, right):

@@ -279,6 +279,7 @@ def _check_timing(accelerator: Accelerator) -> None:
         require(fits, f"dram.{name}", f"{value}; it must be a power of two, at least {least}")
     apart = "a VTA's reads and its writes have a channel each; leave it out"
     require(not accelerator.shares_bus, "dram.shared_by", apart)
+    require(not accelerator.tables, "tables", "a VTA has no tables; leave them out")
     require(dram.burst_beats >= 4, "dram.burst_beats", f"{dram.burst_beats}; at least 4")
     require(
         sorted(depths) == sorted(accelerator.units),

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from accel.accelerator.checks.document_checks import check_document
+from accel.accelerator.document import Accelerator
+from accel.accelerator.tables import ByteTable, InterpolatedTable
 from accel.errors import CyclopsError, SimulationError
 from accel.isa.decode import decode
 from accel.isa.explicit.document_function import ExplicitMachine
@@ -46,6 +49,45 @@ def test_a_float_leaves_the_machine_rounded_half_to_even(machine):
     scale = int(np.float32(0.5).view(np.uint32))
     machine.run(stream(ACCELERATOR, [row("load_c"), row("store", dram=100, scale=scale)]), dram)
     assert dram[100:104].view(np.int8).tolist() == [0, 2, -2, 127]  # 0.5, 1.5 and -2.5 go to the even neighbour
+
+
+def with_tables() -> Accelerator:
+    """The machine whose alu looks results up, of which the low byte counts, and whose store goes through a curve."""
+    squares = ByteTable(kind="bytes", name="squares", of="int8", dtype="int32", values=tuple(SQUARES))
+    curve = InterpolatedTable(kind="interpolated", name="curve", low=-4, high=4, values=CURVE)
+    alu, store = ACCELERATOR.instruction("alu"), ACCELERATOR.instruction("store")
+    looks = alu.operations[3].model_copy(update={"does": "D[i, j] = lut(squares, i8(S[i, j]))"})
+    bent = store.operations[0].model_copy(update={"does": "dram[i, j] = i8(lut(curve, f32(sram[i, j]) * scale))"})
+    changed = {
+        "alu": alu.model_copy(update={"operations": (*alu.operations[:3], looks)}),
+        "store": store.model_copy(update={"operations": (bent, *store.operations[1:])}),
+    }
+    instructions = tuple(changed.get(each.name, each) for each in ACCELERATOR.instructions)
+    made = ACCELERATOR.model_copy(update={"tables": (squares, curve), "instructions": instructions})
+    check_document(made)
+    FAMILY.check(made)
+    return made
+
+
+SQUARES = [float(value * value) for value in range(-128, 128)]
+CURVE = (-100.0, -20.0, 0.0, 60.0, 90.0)
+
+
+def test_instructions_look_numbers_up_in_the_tables_of_the_document():
+    """Catches a table that the kernel does not get, or gets for another one, and one that is kept for all documents."""
+    accelerator, dram = with_tables(), aligned_zeros(DRAM)
+    dram[:16].view(np.int32)[:] = [3, -7, 300, -128]  # 300 is 44 in its low byte
+    scale = int(np.float32(0.001).view(np.uint32))
+    rows = [row("load_c"), row("alu", op=3, d=1, s=0), row("store_wide", sram=1, dram=2)]
+    rows += [row("store", sram=1, dram=100, scale=scale)]
+    ExplicitMachine(accelerator).run(stream(accelerator, rows), dram)
+    assert dram[32:48].view(np.int32).tolist() == [9, 49, 44 * 44, 128 * 128]
+    places = np.array([9, 49, 44 * 44, 128 * 128]) * np.float64(np.float32(0.001))
+    assert dram[100:104].view(np.int8).tolist() == np.trunc(np.interp(places, [-4, -2, 0, 2, 4], CURVE)).tolist()
+    other = tuple(table.model_copy(update={"values": tuple(-v for v in table.values)}) for table in accelerator.tables)
+    changed = accelerator.model_copy(update={"tables": other})
+    ExplicitMachine(changed).run(stream(changed, rows), dram)
+    assert dram[32:48].view(np.int32).tolist() == [-9, -49, -44 * 44, -128 * 128]
 
 
 def test_nothing_is_moved_by_a_copy_without_rows_or_columns(machine):

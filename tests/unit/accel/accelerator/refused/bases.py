@@ -1,4 +1,4 @@
-"""The right documents that the wrong ones are made from: presets, three that come of them, and one that slides."""
+"""The right documents that the wrong ones are made from: presets, four that come of them, and one that slides."""
 
 import copy
 from pathlib import Path
@@ -72,10 +72,25 @@ def _shared() -> Any:
     return document
 
 
+def _with_tables() -> Any:
+    """The machine with a vector unit, whose loads of bytes and a function of whose vectors look numbers up."""
+    document = copy.deepcopy(_preset("npu"))
+    gelu = {"kind": "bytes", "name": "gelu", "of": "int8", "dtype": "int16", "values": list(range(-128, 128))}
+    curve = {"kind": "interpolated", "name": "curve", "low": -8, "high": 0, "values": [0.0, 0.1, 0.4, 1.0]}
+    function = next(one for one in document["instructions"] if one["name"] == "vector_function")
+    look = copy.deepcopy(function) | {"name": "look"}
+    look["fields"][0]["value"] = 60
+    look["operations"] = [{"name": "curve", "when": {"op": 0}, "does": "Y[0] = lut(curve, A[0])"}]
+    load = next(one for one in document["instructions"] if one["name"] == "load_v8")
+    load["operations"][0]["does"] = "sram[l] = f32(lut(gelu, dram[l]))"
+    return document | {"tables": [gelu, curve], "instructions": [*document["instructions"], look]}
+
+
 BASES: dict[str, Any] = {
     **{name: _preset(name) for name in ("vta", "mvin-mvout", "output-stationary", "vector", "npu", "gemmini")},
     "tokens": _with_tokens(),
     "parts": _of_parts(),
     "shared": _shared(),
+    "tables": _with_tables(),
     "eyeriss": read_text((_MACHINES / "eyeriss.yaml").read_bytes()),
 }

@@ -15,11 +15,13 @@ from tests.unit.accel.accelerator.refused.costs import COSTS
 from tests.unit.accel.accelerator.refused.encoding import ENCODING
 from tests.unit.accel.accelerator.refused.expressions import EXPRESSIONS
 from tests.unit.accel.accelerator.refused.families import FAMILIES
+from tests.unit.accel.accelerator.refused.floats import FLOATS
 from tests.unit.accel.accelerator.refused.names import NAMES
 from tests.unit.accel.accelerator.refused.reach import REACH
 from tests.unit.accel.accelerator.refused.shared_buses import SHARED_BUSES
 from tests.unit.accel.accelerator.refused.sliding import SLIDING
 from tests.unit.accel.accelerator.refused.sync import SYNC
+from tests.unit.accel.accelerator.refused.tables import TABLES
 from tests.unit.accel.accelerator.refused.text import TEXT
 from tests.unit.accel.accelerator.refused.values import VALUES
 
@@ -37,12 +39,14 @@ CASES: tuple[Case, ...] = (
     *FAMILIES,
     *SHARED_BUSES,
     *SLIDING,
+    *TABLES,
+    *FLOATS,
 )
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len(CASES) + len(TEXT) >= 100
-    assert sum(case.beyond_types for case in CASES) >= 60
+    assert len(CASES) + len(TEXT) >= 150
+    assert sum(case.beyond_types for case in CASES) >= 100
     ids = [case.id for case in (*CASES, *TEXT)]
     assert len(set(ids)) == len(ids)
     assert {case.base for case in CASES} == set(BASES)
