@@ -22,7 +22,12 @@ class ByteTable(DocumentPart):
     dtype: Annotated[DType, Field(description="type of its numbers", examples=["int8"])]
     values: Annotated[
         tuple[Value, ...],
-        Field(min_length=BYTE_VALUES, max_length=BYTE_VALUES, description="its numbers, from the least byte on"),
+        Field(
+            min_length=BYTE_VALUES,
+            max_length=BYTE_VALUES,
+            description="its numbers, from the least byte on",
+            examples=[[*range(-BYTE_VALUES // 2, BYTE_VALUES // 2)]],
+        ),
     ]
 
     def lookup(self) -> LookupTable:
@@ -40,7 +45,10 @@ class InterpolatedTable(DocumentPart):
     name: Annotated[Name, Field(description="what expressions call it", examples=["exp"])]
     low: Annotated[End, Field(description="where the first point is", examples=[-8.0])]
     high: Annotated[End, Field(description="where the last point is", examples=[0.0])]
-    values: Annotated[tuple[Value, ...], Field(min_length=2, max_length=4097, description="the function at its points")]
+    values: Annotated[
+        tuple[Value, ...],
+        Field(min_length=2, max_length=4097, description="the function at its points", examples=[[0.0, 0.5, 1.0]]),
+    ]
 
     def lookup(self) -> LookupTable:
         """Returns it as expressions know it."""
