@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Operation
+from accel.accelerator.instructions import Compute, Copy, Operation
 from accel.accelerator.memories import Memory
 from accel.accelerator.require import require
 from accel.accelerator.semantics import Semantics, all_semantics, scalar_field
@@ -219,13 +219,21 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class WeightStage:
+    """How weights come to a memory that no copy loads: ``instruction`` brings them from ``memory``, which one does."""
+
+    instruction: Compute
+    memory: Memory
+
+
+@dataclass(frozen=True)
 class Contraction:
     """The instruction that multiplies and accumulates: ``dst[m, n] += data[m, k] * weights[n, k]``.
 
     In its expression the first factor is the data, unless only the second can be by its type. ``zero`` is the operation
     of the same instruction that clears accumulators, ``overwrite`` the one that writes the product with ``=``; each may
     be None. Where it slides, tiles are those of one column and one tap, and ``slides`` are what operations under its
-    pragma do at once, in the order of the document.
+    pragma do at once, in the order of the document. ``stage`` is None where a copy loads the weights' memory.
     """
 
     instruction: Compute
@@ -236,6 +244,12 @@ class Contraction:
     data: Tile
     weights: Tile
     slides: tuple[Slide, ...] = ()
+    stage: WeightStage | None = None
+
+    @property
+    def weights_loaded_to(self) -> Memory:
+        """The memory into which copies load weights: where they are multiplied, or before."""
+        return self.weights.memory if self.stage is None else self.stage.memory
 
     @property
     def rows(self) -> int:
@@ -298,9 +312,37 @@ def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = No
     if not found:
         refuse_contraction(known, accelerator)
     best = max(found, key=lambda candidate: candidate.macs)
+    best = replace(best, stage=_weight_stage(best.weights, known, accelerator))
     if not best.slides:
         return best
     return replace(best, slides=tuple(_slides_beside(best, known, accelerator)))
+
+
+def _loaded(memory: str, accelerator: Accelerator) -> bool:
+    return any(
+        isinstance(each, Copy) and (each.memory, each.direction) == (memory, "load")
+        for each in accelerator.instructions
+    )
+
+
+def _weight_stage(weights: Tile, known: Sequence[Semantics], accelerator: Accelerator) -> WeightStage | None:
+    """What brings elements of a memory that no copy loads, as they are, from one that a copy does load."""
+    if _loaded(weights.memory.name, accelerator):
+        return None
+    for meaning in known:
+        statement, instruction = meaning.typed.statement, meaning.instruction
+        value, target = statement.value, statement.target
+        if not isinstance(instruction, Compute) or not isinstance(value, Access) or statement.updates:
+            continue
+        memory = accelerator.memory(instruction.operands[value.name].memory)
+        there = instruction.operands[target.name].memory == weights.memory.name
+        alike = value.indices == target.indices and (memory.dtype, memory.shape) == (
+            weights.memory.dtype,
+            weights.memory.shape,
+        )
+        if there and alike and not target.slides and _loaded(memory.name, accelerator):
+            return WeightStage(instruction, memory)
+    return None
 
 
 def _slides_beside(gemm: Contraction, known: Sequence[Semantics], accelerator: Accelerator) -> Iterator[Slide]:

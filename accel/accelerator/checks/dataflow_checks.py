@@ -1,6 +1,7 @@
 """Checks of data flow: copies bring operands and take results away, and every unit and memory is reached from DRAM."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 from accel.accelerator.contraction import DATA_TYPES, WEIGHT_TYPES, Contraction, Tile, contraction
@@ -137,13 +138,14 @@ def _loads(tile: Tile, places: list[Place]) -> list[Place]:
 
 
 def _check_load(tile: Tile, gemm: Contraction, places: list[Place]) -> None:
-    found = _loads(tile, places)
+    memory = gemm.weights_loaded_to if tile is gemm.weights else tile.memory
+    found = _loads(replace(tile, memory=memory), places)
     need = f"no copy loads {tile.memory.dtype} into {tile.memory.name}; {gemm.instruction.name} reads it there"
     require(bool(found), "instructions", need)
     path, copy, meaning = found[0]
     changed = (
         f"{copy.name} does {meaning.typed.statement}, and {gemm.instruction.name} needs a load that leaves what it "
-        f"brings to {tile.memory.name} as it is; expected {_plain(meaning)}"
+        f"brings to {memory.name} as it is; expected {_plain(meaning)}"
     )
     require(any(copy_kind(meaning) == "plain" for _, _, meaning in found), path, changed)
 

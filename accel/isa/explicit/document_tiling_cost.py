@@ -199,6 +199,7 @@ class _Uses:
     bias: _Tile
     operand: _Tile
     contract: _Tile
+    stage: _Tile
     zero: _Tile
     sums: _Tile
     passes: _Tile
@@ -209,7 +210,8 @@ class _Uses:
     def counted(self, c: Candidates, epilogue: Epilogue) -> list[tuple[_Tile, Int64]]:
         """Each with how often the region does it."""
         return [
-            (self.data, c.data_loads), (self.weights, c.weight_loads), (self.start, c.tiles),
+            (self.data, c.data_loads), (self.weights, c.weight_loads), (self.stage, c.weight_loads),
+            (self.start, c.tiles),
             (self.bias, epilogue.tensors * self.biases), (self.operand, c.tiles),
             (self.contract, c.tiles * c.reductions), (self.zero, c.tiles), (self.sums, c.tiles * epilogue.sums),
             (self.passes, c.tiles * epilogue.passes), (self.store, c.tiles * epilogue.planes),
@@ -238,7 +240,12 @@ def _uses(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contractio
     return _Uses(
         data=costs.copy(_copy(accelerator, data, "load"), *_data_rectangles(c, conv, gemm.data.elements)),
         weights=costs.copy(
-            _copy(accelerator, gemm.weights.memory, "load"), *_weight_rectangles(c, conv, gemm.weights.elements)
+            _copy(accelerator, gemm.weights_loaded_to, "load"), *_weight_rectangles(c, conv, gemm.weights.elements)
+        ),
+        stage=_NOTHING
+        if gemm.stage is None
+        else costs.compute(
+            gemm.stage.instruction, None, (c.out_blocks * c.in_blocks, c.kernel_rows * c.kernel_columns), ()
         ),
         start=start,
         bias=costs.copy(load, one, one, c.out_blocks * element),

@@ -18,6 +18,8 @@ def identity_obstacle(capabilities: Capabilities) -> str:
     gemm, title = capabilities.gemm, capabilities.accelerator.title
     if gemm.out_channels != gemm.in_channels:
         return f"its tiles are {gemm.out_channels}x{gemm.in_channels}, not square"
+    if gemm.stage is not None:
+        return f"an identity would come to it by {gemm.stage.instruction.name}, as weights of a layer alone do"
     if gemm.slides:
         return f"{gemm.instruction.name} slides over several columns at once, and nothing pads what is added"
     if gemm.data.memory.dtype != "int8":

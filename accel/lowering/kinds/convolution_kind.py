@@ -190,7 +190,7 @@ def convolution_options(
     """The cheapest options of the first shapes of which a tile fits; ``joined`` with the addition behind it."""
     epilogues = [epilogue]
     gemm = capabilities.gemm
-    product = None if gemm.slides else with_bias_by_product(epilogue, gemm, _largest_bias(composite, use))
+    product = None if gemm.slides or gemm.stage else with_bias_by_product(epilogue, gemm, _largest_bias(composite, use))
     if product is not None and gemm.data.memory.dtype == "int8":
         epilogues.append(product)
     for alternatives in convolution_forms(composite, capabilities, from_host=use.from_host):
@@ -346,9 +346,16 @@ def _place(sch: Schedule, region: Region[Convolution], tile: TileLoops, capabili
     else:
         sch.set_scope(padded, 0, data.scope)
     copy_in(sch, padded, tile.pixels if tiling.order == "data" else step, load_pragma(capabilities, data, data.dtype))
-    kernel = sch.cache_read(block, 1, weights.scope)
-    where = tile.channels if tiling.order == "weights" else step
-    copy_in(sch, kernel, None if region.shape.uniform else where, load_pragma(capabilities, weights, weights.dtype))
+    where = None if region.shape.uniform else tile.channels if tiling.order == "weights" else step
+    if gemm.stage is None:
+        kernel = sch.cache_read(block, 1, weights.scope)
+        copy_in(sch, kernel, where, load_pragma(capabilities, weights, weights.dtype))
+    else:
+        before = gemm.stage.memory
+        loaded = sch.cache_read(block, 1, before.scope)
+        kernel = sch.cache_read(block, 1, weights.scope)
+        copy_in(sch, kernel, where, gemm.stage.instruction.pragma)
+        copy_in(sch, loaded, where, load_pragma(capabilities, before, before.dtype))
     for loop in _staying(region, tile):
         sch.annotate(loop, CONTEXTS_PRAGMA, tiling.operand_contexts)
     start_accumulators(sch, block, step, tile.depth, region.epilogue, capabilities)

@@ -37,7 +37,7 @@ def sum_operations(epilogue: Epilogue, capabilities: Capabilities) -> Iterator[U
     """Up to the sums of products."""
     gemm = capabilities.gemm
     yield from _loading("load data", gemm.data.memory.name, capabilities)
-    yield from _loading("load weights", gemm.weights.memory.name, capabilities)
+    yield from _loading("load weights", gemm.weights_loaded_to.name, capabilities)
     if epilogue.start == "bias" or epilogue.tensors:
         yield from bias_load(capabilities)
     clears = gemm.zero if gemm.zero is not None else gemm.overwrite

@@ -61,6 +61,7 @@ def _fits_memory(
         (gemm.data, needs.data + more[0]),
         (gemm.weights, needs.weights + more[1]),
         (gemm.dst, results + bias),
+        *(() if gemm.stage is None else ((replace(gemm.weights, memory=gemm.stage.memory), needs.weights),)),
     )
     used: dict[str, Int64] = {}
     for tile, count in sizes:
