@@ -23,7 +23,17 @@ from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.explicit_family import ExplicitFamily
 from accel.isa.explicit.timing import units_of, units_waited_for
 from accel.isa.explicit.timing_in_order import run
-from accel.isa.explicit.timing_layout import CAUSES, HAZARD, ORDER, PORT, TIMES, Stream
+from accel.isa.explicit.timing_layout import (
+    BLOCKERS,
+    CAUSES,
+    HAZARD,
+    HELD_ADDRESSES,
+    ORDER,
+    PORT,
+    STRETCH,
+    TIMES,
+    Stream,
+)
 from accel.isa.family import PREVIOUS, Boxes, Timing, places_back
 
 Int64 = npt.NDArray[np.int64]
@@ -53,6 +63,7 @@ class OpenRowFamily(ExplicitFamily):
         """
         kind = accelerator.synchronisation.kind
         require(kind == "in_order", "synchronisation.kind", f"{kind}; the family open_row takes in_order only")
+        require(not accelerator.shares_bus, "dram.shared_by", "rows and banks are all that copies of open_row wait for")
         super().check(accelerator.model_copy(update={"parameters": {}}))
 
     def time(self, decoded: Decoded, tokens: dict[str, int]) -> Timing:
@@ -63,9 +74,9 @@ class OpenRowFamily(ExplicitFamily):
         cycles, unit = cycles_of(decoded) + opening, units_of(decoded)
         times = np.zeros((TIMES, len(decoded)), np.int64)
         waits = np.zeros((CAUSES, len(decoded)), np.int64)
-        blockers = np.full(len(decoded), -1, np.int64)
+        blockers = np.full((BLOCKERS, len(decoded)), -1, np.int64)
         run(_stream(decoded, unit, cycles), len(accelerator.units), times, waits, blockers)
-        start, end = times
+        (start, end), held = times, blockers[HELD_ADDRESSES]
         busy = np.bincount(unit, weights=cycles, minlength=len(accelerator.units)).astype(np.int64)
         return Timing(
             start=start,
@@ -74,8 +85,8 @@ class OpenRowFamily(ExplicitFamily):
             cycles=int(end.max(initial=0)),
             busy=dict(zip(accelerator.units, busy.tolist(), strict=True)),
             tokens=tokens,
-            blockers={"issue": PREVIOUS, "hazard": units_waited_for(blockers, unit)},
-            awaited={"hazard": places_back(np.where(waits[HAZARD] > 0, blockers, -1))},
+            blockers={"issue": PREVIOUS, "hazard": units_waited_for(held, unit)},
+            awaited={"hazard": places_back(np.where(waits[HAZARD] > 0, held, -1))},
         )
 
     def timing_model(self, accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:
@@ -107,14 +118,15 @@ def rows_opened(boxes: Boxes, memory: OpenRowParameters, count: int) -> Int64:
 
 
 def _stream(decoded: Decoded, unit: Int64, cycles: Int64) -> Stream:
-    """The launch as the clock of ``explicit`` takes it; units that start in order have no tokens."""
+    """The launch as the clock of ``explicit`` takes it; units that start in order have no tokens, and share no bus."""
     accesses = ranges_of(decoded)
     counts = [memory.ports for memory in decoded.accelerator.memories]
     ports = np.full((len(counts), max(counts)), 1 << 62, np.int64)  # a port that is not there is never free
     for memory, count in enumerate(counts):
         ports[memory, :count] = 0
     none, starts = np.zeros(0, np.int64), np.zeros(len(decoded) + 1, np.int64)
-    return Stream(unit, cycles, accesses.table, accesses.start, none, starts, none, starts, ports)
+    beats, bus = np.zeros_like(cycles), np.zeros((STRETCH, 0), np.int64)
+    return Stream(unit, cycles, accesses.table, accesses.start, none, starts, none, starts, ports, beats, bus)
 
 
 FAMILY = OpenRowFamily()
