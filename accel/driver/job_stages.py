@@ -32,6 +32,7 @@ from accel.driver.compilation import (
 )
 from accel.driver.fault_localization import locate_fault
 from accel.driver.kept_programs import KeptProgram, tensors_digest
+from accel.driver.region_trial import RegionTrial
 from accel.driver.run_options import QuantisationOptions
 from accel.driver.stage_chain import Observer, StageChain, start
 from accel.driver.stage_dumps import PassTexts
@@ -45,6 +46,7 @@ from accel.isa.hazard_findings import Hazards
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.packing.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
 from accel.lowering.partition.graph_partition import RegionChoice, choose_regions, marked
@@ -164,17 +166,19 @@ def kept_capabilities(target: Target, cache: CacheStore | None) -> Iterator[None
 
 def pack_graph(done: Partitioned) -> Packed:
     """Returns the module over packed tensors."""
-    job = done.job
+    job, trial = done.job, RegionTrial(done.job.target, done.job.cache)
     with _pass_texts(job) as texts:
         module = pack(done.module, job.target)
+    if home_memory(job.target.accelerator) is not None:
+        module = absorb_movement(module, job.target.contraction, trial)
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
-    return Packed(job, done.imported, module, left, tuple(texts))
+    return Packed(job, done.imported, module, left, tuple(texts), trial.lowered)
 
 
 def find_regions(packed: Packed) -> Lowered:
     """Returns the packed module's regions, those that a cache has as the last stage leaves them."""
     job, names = packed.job, [stage.name for stage in REGION_STAGES]
-    lowered = {} if job.measure is None else job.measure.lowered
+    lowered = packed.tried if job.measure is None else job.measure.lowered | packed.tried
     return Lowered(job, packed, RegionCache(packed.module, job.target, names, job.cache, lowered))
 
 
