@@ -54,15 +54,47 @@ class AffineView:
         dense = tuple(math.prod(extents[atom + 1 :]) for atom in range(len(extents)))
         return math.prod(extents) == math.prod(self.shape) and self.strides == dense
 
+    @property
+    def has_dense_rows(self) -> bool:
+        """Whether the elements along the last dimension are neighbours in the buffer."""
+        last = self.atoms[-1] if self.atoms else ()
+        return len(last) == 0 or (len(last) == 1 and self.strides[-1] == 1)
+
+    def cut(self, parts: Sequence[Sequence[int]]) -> "AffineView":
+        """Returns the view of the tensor whose dimensions are ``parts`` of these, each of which atoms are products of."""
+        atoms: list[tuple[int, ...]] = []
+        rows: list[list[int]] = [[] for _ in self.steps]
+        number = 0
+        for own, given in zip(self.atoms, parts, strict=True):
+            left = list(given)
+            for extent in own:
+                inner = extent
+                while inner > 1:
+                    part = left.pop(0)
+                    inner //= part
+                    atoms.append((part,))
+                    for row, steps in zip(rows, self.steps, strict=True):
+                        row.append(steps[number] * inner)
+                number += 1
+        return replace(self, atoms=tuple(atoms), steps=tuple(map(tuple, rows)))
+
+    def lies_like(self, other: "AffineView") -> bool:
+        """Returns whether each element has the address that it has in another view."""
+        same = self.atoms == other.atoms and self.strides == other.strides and self._begin == other._begin
+        return same and math.prod(self.shape) == math.prod(other.shape)
+
+    @property
+    def _begin(self) -> int:
+        """Where the first element is in a row of all."""
+        return sum(pitch * first for pitch, first in zip(_pitches(self.shape), self.first, strict=True))
+
     def of(self, buffer: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Returns the tensor, a view of ``buffer``."""
         dense = np.ascontiguousarray(buffer)
-        pitches = _pitches(self.shape)
-        begin = sum(pitch * first for pitch, first in zip(pitches, self.first, strict=True))
         extents = [extent for atoms in self.atoms for extent in atoms]
         size = dense.itemsize
         found = np.lib.stride_tricks.as_strided(
-            dense.reshape(-1)[begin:], extents, [stride * size for stride in self.strides], writeable=False
+            dense.reshape(-1)[self._begin :], extents, [stride * size for stride in self.strides], writeable=False
         )
         return found.reshape(self.tensor)
 

@@ -6,13 +6,15 @@ instruction can address is asked of the stages themselves, region by region.
 """
 
 import json
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tvm import ir, relax
 
-from accel.accelerator.contraction import Contraction
+from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
 from accel.lowering.ir.function_attributes import (
     LAUNCHES,
@@ -26,17 +28,25 @@ from accel.lowering.ir.function_attributes import (
 )
 from accel.lowering.ir.host_runs import free_vars, is_launch
 from accel.lowering.kinds.region_images import region_function
-from accel.lowering.packing.movement_operators import back, onwards, operand_of, shape_of_value
-from accel.region.affine_view import AffineView, NotAffineError, ViewBuilder, whole
-from accel.region.kinds import AnyRegion, Views
+from accel.lowering.movement.movement_programs import movement_programs
+from accel.lowering.movement.movement_operators import back, onwards, operand_of, shape_of_value
+from accel.lowering.movement.program_orders import orders_of
+from accel.region.affine_view import AffineView, NotAffineError, whole
+from accel.region.kinds import AnyRegion, VectorRegion, Views
 
-Trial = Callable[[AnyRegion], bool]
-"""Whether the instructions of an accelerator can do a region as it is."""
+MOVE = "move"
+"""The operator of launches that only move a tensor."""
+
+Price = Callable[[AnyRegion], int | None]
+"""The cycles of a region alone; None where no instructions do it."""
+
+Moved = tuple[relax.Var, tuple[relax.Var, ...], AffineView]
+"""A tensor in DRAM that an argument is moved from, the variables on the way, and how the argument lies in it."""
 
 
-def absorb_movement(module: ir.IRModule, gemm: Contraction, trial: Trial) -> ir.IRModule:
+def absorb_movement(module: ir.IRModule, target: Target, price: Price) -> ir.IRModule:
     """Returns a packed module in which launches do what they can of the movement between them."""
-    return _Absorber(module, gemm, trial).module()
+    return _Absorber(module, target, price).module()
 
 
 @dataclass
@@ -55,7 +65,7 @@ class _Launch:
     region: AnyRegion
     arguments: list[relax.Expr]
     info: LaunchInfo
-    function: ir.GlobalVar
+    function: ir.GlobalVar | None
     changed: bool = False
 
 
@@ -69,11 +79,59 @@ class _Destination:
     fill: float | None
 
 
+class _Prices:
+    """The best of a region's orders, once for all regions that differ in numbers alone."""
+
+    def __init__(self, accelerator: Accelerator, price: Price) -> None:
+        self._accelerator, self._price = accelerator, price
+        self._known: dict[str, tuple[int, int] | None] = {}
+
+    def best(self, region: VectorRegion) -> tuple[int, VectorRegion] | None:
+        """Returns the cycles, and the region in the order that takes the fewest; None where no instructions do it.
+
+        Regions that differ in numbers alone are priced alike.
+        """
+        orders = list(orders_of(region, self._accelerator))
+        key = _FLOAT.sub("0.0", dump_region(region))
+        if key not in self._known:
+            priced = [
+                (cycles, number) for number, each in enumerate(orders) if (cycles := self._price(each)) is not None
+            ]
+            self._known[key] = min(priced, default=None)
+        found = self._known[key]
+        return None if found is None else (found[0], orders[found[1]])
+
+    def cheapest(self, regions: Iterable[VectorRegion]) -> VectorRegion | None:
+        """Returns the region that takes the fewest cycles; None where no instructions do any of them."""
+        priced = [(cycles, number, each) for number, each in enumerate(regions) if (cycles := self._price(each)) is not None]
+        return min(priced, key=lambda found: found[:2])[2] if priced else None
+
+    def can(self, region: AnyRegion) -> bool:
+        """Returns whether instructions do a region with the numbers that it has."""
+        return self._price(region) is not None
+
+
+_FLOAT = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
+
+
+def _unlike(destinations: Iterable[_Destination]) -> Iterator[_Destination]:
+    """Of destinations at which each element has the same address only the farthest."""
+    last: _Destination | None = None
+    for each in destinations:
+        if last is not None and not last.view.lies_like(each.view):
+            yield last
+        last = each
+    if last is not None:
+        yield last
+
+
 class _Absorber:
     """``main``, launch by launch."""
 
-    def __init__(self, module: ir.IRModule, gemm: Contraction, trial: Trial) -> None:
-        self._module, self._gemm, self._trial = module, gemm, trial
+    def __init__(self, module: ir.IRModule, target: Target, price: Price) -> None:
+        self._module, self._gemm = module, target.contraction
+        self._accelerator = target.accelerator
+        self._prices = _Prices(target.accelerator, price)
         main = module["main"]
         self._bindings = [binding for block in main.body.blocks for binding in block.bindings]
         self._values: dict[relax.Var, relax.Expr] = {binding.var: binding.value for binding in self._bindings}
@@ -100,21 +158,72 @@ class _Absorber:
         stored = {launch.var for launch in self._launches.values()} | set(self._module["main"].params)
         for launch in self._launches.values():
             self._load(launch, stored)
+        for launch in list(self._launches.values()):
+            self._move(launch, stored)
         return self._rebuilt() if any(launch.changed for launch in self._launches.values()) else self._module
 
     # stores
 
     def _store(self, launch: _Launch) -> None:
-        """Let the stores of a launch write as far along the movement behind it as they can."""
-        for destination in reversed(list(self._destinations(launch))):
-            views = _with_view(launch.region.views, len(launch.arguments), destination.view)
-            region = replace(launch.region, views=views)
-            if not self._trial(region):
-                continue
-            border = launch.info.border if destination.fill is None else int(destination.fill)
-            launch.info = replace(self._with_nodes(launch.info, destination.passed), border=border)
-            launch.region, launch.var, launch.changed = region, destination.var, True
+        """Let the stores of a launch write where it costs the least, along the movement behind it."""
+        options = list(_unlike(self._destinations(launch)))
+        if not options:
             return
+        readers = self._readers_of(launch.var)
+        # one that costs the same is better farther away, and best where the result is
+        found = [(self._cost(launch.region, None, launch.var, readers), 0, None, launch.region)]
+        for distance, destination in enumerate(options):
+            views = _with_view(launch.region.views, len(launch.arguments), destination.view)
+            region = self._in_best_order(replace(launch.region, views=views))
+            if region is not None:
+                cost = self._cost(region, destination.view, destination.var, readers)
+                found.append((cost, -1 - distance, destination, region))
+        for _, _, destination, region in sorted(found, key=lambda option: option[:2]):
+            if destination is None:
+                return
+            if self._prices.can(region):
+                border = launch.info.border if destination.fill is None else int(destination.fill)
+                launch.info = replace(self._with_nodes(launch.info, destination.passed), border=border)
+                launch.region, launch.var, launch.changed = region, destination.var, True
+                return
+
+    def _readers_of(self, var: relax.Var) -> list[tuple[_Launch, int]]:
+        """The arguments of launches that come of a result."""
+        return [
+            (launch, place)
+            for launch in self._launches.values()
+            for place, argument in enumerate(launch.arguments)
+            if argument is var or self._source(argument, {var}) is not None
+        ]
+
+    def _cost(
+        self, region: AnyRegion, view: AffineView | None, var: relax.Var, readers: Sequence[tuple[_Launch, int]]
+    ) -> tuple[int, int]:
+        """What it costs that a region leaves ``var``: readers that cannot read it, and cycles of vector programs.
+
+        Regions of contractions move whole elements of memories, wherever these lie, in nearly the same time.
+        """
+        pairs = [(region, view)]
+        for launch, place in readers:
+            moved = self._source(launch.arguments[place], {var})
+            read = launch.region if moved is None else self._through(launch, {place: moved})
+            pairs.append((read, None if moved is None else moved[2]))
+        cycles, unable = 0, 0
+        for each, through in pairs:
+            if not isinstance(each, VectorRegion):
+                unable += through is not None and not through.has_dense_rows
+                continue
+            priced = self._prices.best(each)
+            unable += priced is None
+            cycles += 0 if priced is None else priced[0]
+        return unable, cycles
+
+    def _in_best_order(self, region: AnyRegion) -> AnyRegion | None:
+        """A region in the order that takes the fewest cycles; None where no instructions do it."""
+        if not isinstance(region, VectorRegion):
+            return region
+        found = self._prices.best(region)
+        return None if found is None else found[1]
 
     def _destinations(self, launch: _Launch) -> Iterator[_Destination]:
         """The ends of the movement behind a result that nobody else reads, the nearest first."""
@@ -147,18 +256,14 @@ class _Absorber:
             found = self._source(argument, stored)
             if found is not None:
                 moved[place] = found
-        everything = self._through(launch, moved)
-        if moved and self._trial(everything):
-            self._read(launch, moved, everything)
+        if not moved:
             return
-        for place, source in moved.items() if len(moved) > 1 else ():
-            alone = self._through(launch, {place: source})
-            if self._trial(alone):
-                self._read(launch, {place: source}, alone)
+        if self._read(launch, moved) or len(moved) == 1:
+            return
+        for place, source in moved.items():
+            self._read(launch, {place: source})
 
-    def _source(
-        self, argument: relax.Expr, stored: set[relax.Var]
-    ) -> tuple[relax.Var, tuple[relax.Var, ...], AffineView] | None:
+    def _source(self, argument: relax.Expr, stored: set[relax.Var]) -> Moved | None:
         """The tensor in DRAM that an argument is moved from, what is on the way, and the view; None if there is none."""
         shape = shape_of_value(argument)
         if shape is None or not isinstance(argument, relax.Var) or argument in stored:
@@ -177,24 +282,75 @@ class _Absorber:
             at = operand
         return at, tuple(passed), view.view()
 
-    def _through(
-        self, launch: _Launch, moved: Mapping[int, tuple[relax.Var, tuple[relax.Var, ...], AffineView]]
-    ) -> AnyRegion:
+    def _through(self, launch: _Launch, moved: Mapping[int, Moved]) -> AnyRegion:
         views: Views = launch.region.views
         for place, (_, _, view) in moved.items():
             views = _with_view(views, place, view)
         return replace(launch.region, views=views)
 
-    def _read(
-        self,
-        launch: _Launch,
-        moved: Mapping[int, tuple[relax.Var, tuple[relax.Var, ...], AffineView]],
-        region: AnyRegion,
-    ) -> None:
+    def _read(self, launch: _Launch, moved: Mapping[int, Moved]) -> bool:
+        """Let a launch read arguments where they are moved from; False if no loads can."""
+        whole_rows = isinstance(launch.region, VectorRegion) or all(view.has_dense_rows for _, _, view in moved.values())
+        region = self._in_best_order(self._through(launch, moved)) if whole_rows else None
+        if region is None or not self._prices.can(region):
+            return False
         launch.region, launch.changed = region, True
         for place, (source, passed, _) in moved.items():
             launch.arguments[place] = source
             launch.info = self._with_nodes(launch.info, passed)
+        return True
+
+    # programs of their own
+
+    def _move(self, launch: _Launch, stored: set[relax.Var]) -> None:
+        """Let programs that only move tensors make the arguments that no loads and no stores do."""
+        for argument in launch.arguments:
+            if not isinstance(argument, relax.Var) or argument in stored:
+                continue
+            found = next(self._moving(argument, stored), None)
+            if found is not None:
+                self._launches[argument] = replace(found, info=replace(found.info, name=found.info.name or launch.info.name))
+                stored.add(argument)
+
+    def _moving(self, argument: relax.Var, stored: set[relax.Var]) -> Iterator[_Launch]:
+        """The launches that make an argument of what lies in DRAM, the best one first."""
+        chain = [argument]
+        while chain[-1] not in stored:
+            operand = operand_of(self._values[chain[-1]], self._values) if chain[-1] in self._values else None
+            if not isinstance(operand, relax.Var):
+                return
+            chain.append(operand)
+        for middle in reversed(range(len(chain))):
+            try:
+                source, result, fill = self._views_at(chain, middle)
+            except NotAffineError:
+                continue
+            programs = movement_programs(source, result, str(argument.ty.dtype), self._accelerator)
+            region = self._prices.cheapest(programs)
+            if region is not None:
+                info = LaunchInfo(name="", op=MOVE, nodes=(), macs=0, border=None if fill is None else int(fill))
+                info = self._with_nodes(info, tuple(chain[:-1]))
+                info = replace(info, name=next(iter(info.nodes), ""))
+                yield _Launch(argument, region, [chain[-1]], info, None, changed=True)
+
+    def _views_at(self, chain: Sequence[relax.Var], middle: int) -> tuple[AffineView, AffineView, float | None]:
+        """How a tensor on the way lies in what the chain ends with, and in what it begins with, and what else is in that.
+
+        Raises:
+            NotAffineError: it is no part of one of them.
+        """
+        shape = shape_of_value(chain[middle])
+        if shape is None:
+            raise NotAffineError("its shape depends on data")
+        source, result, fill = whole(shape), whole(shape), None
+        for var in chain[middle:-1]:
+            source = back(self._values[var], self._values, source)
+        for var, reader in zip(chain[middle:0:-1], chain[middle - 1 :: -1], strict=False):
+            result, around = onwards(self._values[reader], var, result)
+            if around is not None and fill is not None and around != fill:
+                raise NotAffineError("two numbers are around it")
+            fill = fill if around is None else around
+        return source.view(), result.view(), fill
 
     # what becomes of it
 
