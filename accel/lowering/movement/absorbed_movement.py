@@ -9,6 +9,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tvm import ir, relax
@@ -26,10 +27,10 @@ from accel.lowering.ir.function_attributes import (
     load_launches,
     region_of,
 )
-from accel.lowering.ir.host_runs import free_vars, is_launch
+from accel.lowering.ir.host_runs import free_vars, is_launch, make_parts
 from accel.lowering.kinds.region_images import region_function
 from accel.lowering.movement.movement_programs import movement_programs
-from accel.lowering.movement.movement_operators import back, onwards, operand_of, shape_of_value
+from accel.lowering.movement.movement_operators import back, onwards, operand_of, shape_of_value, windows_of
 from accel.lowering.movement.program_orders import orders_of
 from accel.region.affine_view import AffineView, NotAffineError, whole
 from accel.region.kinds import AnyRegion, VectorRegion, Views
@@ -42,6 +43,10 @@ Price = Callable[[AnyRegion], int | None]
 
 Moved = tuple[relax.Var, tuple[relax.Var, ...], AffineView]
 """A tensor in DRAM that an argument is moved from, the variables on the way, and how the argument lies in it."""
+
+
+_Window = tuple[tuple[int, ...], tuple[int, ...]]
+"""A part of a tensor: the shape of that, and where it begins there."""
 
 
 def absorb_movement(module: ir.IRModule, target: Target, price: Price) -> ir.IRModule:
@@ -59,6 +64,7 @@ class _Launch:
         arguments: of the call.
         info: for the report.
         function: of the region as pack made it; another is made of a region that has changed.
+        was: what its call was bound to; None of one that only moves a tensor.
     """
 
     var: relax.Var
@@ -67,6 +73,7 @@ class _Launch:
     info: LaunchInfo
     function: ir.GlobalVar | None
     changed: bool = False
+    was: relax.Var | None = None
 
 
 @dataclass(frozen=True)
@@ -149,25 +156,111 @@ class _Absorber:
                 region = region_of(module[function])
                 assert region is not None
                 self._launches[binding.var] = _Launch(
-                    binding.var, region, list(call.args[1].fields), infos[str(binding.var.name)], function
+                    binding.var,
+                    region,
+                    list(call.args[1].fields),
+                    infos[str(binding.var.name)],
+                    function,
+                    was=binding.var,
                 )
+        self._joined: dict[relax.Var, list[_Launch]] = {}
 
     def module(self) -> ir.IRModule:
-        for launch in self._launches.values():
-            self._store(launch)
-        stored = {launch.var for launch in self._launches.values()} | set(self._module["main"].params)
+        stored = set(self._module["main"].params) | set(self._launches)
+        stored |= {
+            var
+            for var, value in self._values.items()
+            if isinstance(value, relax.TupleGetItem) and value.tuple_value in self._launches
+        }
+        held = {var: list(self._makers(var, stored)) for var, value in self._values.items() if any(windows_of(value))}
+        waiting = {launch.var for launches in held.values() for launch in launches}
+        self._store_all([launch for launch in self._launches.values() if launch.var not in waiting], stored)
+        for var, launches in held.items():  # once their other parts are where they stay
+            if not self._join(var, stored):
+                self._store_all(launches, stored)
         for launch in self._launches.values():
             self._load(launch, stored)
         for launch in list(self._launches.values()):
             self._move(launch, stored)
         return self._rebuilt() if any(launch.changed for launch in self._launches.values()) else self._module
 
+    def _store_all(self, launches: Iterable[_Launch], stored: set[relax.Var]) -> None:
+        for launch in launches:
+            stored.discard(launch.var)
+            self._store(launch)
+            stored.add(launch.var)
+
+    # parts of a concatenation
+
+    def _makers(self, var: relax.Var, stored: set[relax.Var]) -> Iterator[_Launch]:
+        """The launches whose results only a concatenation reads."""
+        for operand, _ in windows_of(self._values[var]):
+            chain = self._chain(operand, stored) or []
+            if chain and self._is_alone(chain) and chain[-1] in self._launches:
+                yield self._launches[chain[-1]]
+
+    def _is_alone(self, chain: Sequence[relax.Expr]) -> bool:
+        """Whether nobody reads what is on the way but the next one."""
+        known = [each for each in chain if isinstance(each, relax.Var)]
+        return all(len(self._readers[each]) == 1 and each not in self._returned for each in known)
+
+    def _join(self, whole_var: relax.Var, stored: set[relax.Var]) -> bool:
+        """Let what a concatenation joins be stored side by side, by those who make it or by programs that move it.
+
+        False where the host has a part of it, or where one cannot.
+        """
+        parts: list[_Launch] = []
+        for number, (operand, first) in enumerate(windows_of(self._values[whole_var])):
+            var = relax.DataflowVar(f"{whole_var.name}_part{number}", whole_var.ty)
+            part = self._part(operand, first, var, stored)
+            if part is None:
+                return False
+            parts.append(part)
+        for part in parts:
+            if part.was is not None:
+                stored.discard(part.was)
+                self._launches[part.was] = part
+        self._joined[whole_var] = parts
+        stored.add(whole_var)
+        return True
+
+    def _part(
+        self, operand: relax.Expr, first: tuple[int, ...], var: relax.Var, stored: set[relax.Var]
+    ) -> _Launch | None:
+        """The launch that stores an operand where it belongs in a concatenation: as it is made, or a program."""
+        chain = self._chain(operand, stored)
+        if chain is None:
+            return None
+        launch = self._launches.get(chain[-1]) if isinstance(chain[-1], relax.Var) else None
+        shape = shape_of_value(var)
+        if launch is not None and not launch.changed and self._is_alone(chain):
+            with suppress(NotAffineError):
+                _, view, fill = self._views_at(chain, len(chain) - 1, (shape, first))
+                views = _with_view(launch.region.views, len(launch.arguments), view)
+                region = self._in_best_order(replace(launch.region, views=views))
+                dense = isinstance(launch.region, VectorRegion) or view.has_dense_rows
+                if region is not None and dense and fill is None and self._prices.can(region):
+                    info = self._with_nodes(launch.info, (*chain[:-1], var))
+                    return replace(launch, var=var, region=region, info=info, changed=True)
+        return next(self._moving(chain, var, (shape, first)), None)
+
+    def _chain(self, operand: relax.Expr, stored: set[relax.Var]) -> list[relax.Expr] | None:
+        """A value, what it is moved from, and so on as far as something in DRAM; None if that is the host's."""
+        chain = [operand]
+        while isinstance(chain[-1], relax.Var) and chain[-1] not in stored:
+            value = self._values.get(chain[-1])
+            given = None if value is None else operand_of(value, self._values)
+            if given is None:
+                return None
+            chain.append(given)
+        return chain
+
     # stores
 
     def _store(self, launch: _Launch) -> None:
         """Let the stores of a launch write where it costs the least, along the movement behind it."""
         options = list(_unlike(self._destinations(launch)))
-        if not options:
+        if not options or launch.changed:
             return
         readers = self._readers_of(launch.var)
         # one that costs the same is better farther away, and best where the result is
@@ -307,34 +400,35 @@ class _Absorber:
         for argument in launch.arguments:
             if not isinstance(argument, relax.Var) or argument in stored:
                 continue
-            found = next(self._moving(argument, stored), None)
+            chain = self._chain(argument, stored)
+            found = None if chain is None else next(self._moving(chain, argument, None), None)
             if found is not None:
-                self._launches[argument] = replace(found, info=replace(found.info, name=found.info.name or launch.info.name))
+                info = replace(found.info, name=found.info.name or launch.info.name)
+                self._launches[argument] = replace(found, info=info)
                 stored.add(argument)
 
-    def _moving(self, argument: relax.Var, stored: set[relax.Var]) -> Iterator[_Launch]:
-        """The launches that make an argument of what lies in DRAM, the best one first."""
-        chain = [argument]
-        while chain[-1] not in stored:
-            operand = operand_of(self._values[chain[-1]], self._values) if chain[-1] in self._values else None
-            if not isinstance(operand, relax.Var):
-                return
-            chain.append(operand)
+    def _moving(self, chain: Sequence[relax.Expr], var: relax.Var, window: _Window | None) -> Iterator[_Launch]:
+        """The launches that make ``var`` of what lies in DRAM, the end of a chain; or a window of it."""
         for middle in reversed(range(len(chain))):
             try:
-                source, result, fill = self._views_at(chain, middle)
+                source, result, fill = self._views_at(chain, middle, window)
             except NotAffineError:
                 continue
-            programs = movement_programs(source, result, str(argument.ty.dtype), self._accelerator)
+            programs = movement_programs(source, result, str(var.ty.dtype), self._accelerator)
             region = self._prices.cheapest(programs)
             if region is not None:
                 info = LaunchInfo(name="", op=MOVE, nodes=(), macs=0, border=None if fill is None else int(fill))
-                info = self._with_nodes(info, tuple(chain[:-1]))
+                passed = [each for each in chain[:-1] if isinstance(each, relax.Var)]
+                info = self._with_nodes(info, (*passed, var))
                 info = replace(info, name=next(iter(info.nodes), ""))
-                yield _Launch(argument, region, [chain[-1]], info, None, changed=True)
+                yield _Launch(var, region, [chain[-1]], info, None, changed=True)
 
-    def _views_at(self, chain: Sequence[relax.Var], middle: int) -> tuple[AffineView, AffineView, float | None]:
+    def _views_at(
+        self, chain: Sequence[relax.Expr], middle: int, window: _Window | None
+    ) -> tuple[AffineView, AffineView, float | None]:
         """How a tensor on the way lies in what the chain ends with, and in what it begins with, and what else is in that.
+
+        Of a ``window`` what it begins with is a part.
 
         Raises:
             NotAffineError: it is no part of one of them.
@@ -350,6 +444,8 @@ class _Absorber:
             if around is not None and fill is not None and around != fill:
                 raise NotAffineError("two numbers are around it")
             fill = fill if around is None else around
+        if window is not None:
+            result = result.sliced(window[0], window[1], [1] * len(window[1]))
         return source.view(), result.view(), fill
 
     # what becomes of it
@@ -365,26 +461,41 @@ class _Absorber:
         bindings, infos = list[relax.VarBinding](), dict[str, LaunchInfo]()
         removed = {launch.var for was, launch in self._launches.items() if not launch.var.same_as(was)}
         for binding in self._bindings:
-            launch = self._launches.get(binding.var)
-            if launch is None:
-                bindings += [] if binding.var in removed else [binding]
-                continue
-            infos[str(launch.var.name)] = launch.info
-            if not launch.changed:
+            parts = self._joined.get(binding.var)
+            if parts is not None:
+                made = [part for part in parts if part.was is None]
+                bindings += [self._binding(part, builder, functions, infos) for part in made]
+                whole = make_parts([part.var for part in parts], binding.var.ty)
+                bindings.append(relax.VarBinding(binding.var, builder.normalize(whole)))
+            elif binding.var in self._launches:
+                launch = self._launches[binding.var]
+                infos[str(launch.var.name)] = launch.info
+                made_anew = launch.changed
+                bindings.append(self._binding(launch, builder, functions, infos) if made_anew else binding)
+            elif binding.var not in removed:
                 bindings.append(binding)
-                continue
-            function, types = self._function(launch, builder, functions), launch.var.ty
-            call = relax.call_tir(
-                function,
-                relax.Tuple(launch.arguments),
-                list(types.fields) if isinstance(types, relax.TupleType) else types,
-            )
-            bindings.append(relax.VarBinding(launch.var, builder.normalize(call)))
         kept = self._needed(bindings)
-        launched = {launch.var for launch in self._launches.values()}
+        launched = {launch.var for launch in self._launches.values()} | {*self._joined}
         names = {str(binding.var.name) for binding in kept if binding.var not in launched}
         gone = [str(binding.var.name) for binding in self._bindings if str(binding.var.name) not in names]
         return self._with_main(builder.get(), kept, infos, gone)
+
+    def _binding(
+        self,
+        launch: _Launch,
+        builder: relax.BlockBuilder,
+        functions: dict[str, ir.GlobalVar],
+        infos: dict[str, LaunchInfo],
+    ) -> relax.VarBinding:
+        """The call of a launch that is made anew."""
+        infos[str(launch.var.name)] = launch.info
+        function, types = self._function(launch, builder, functions), launch.var.ty
+        call = relax.call_tir(
+            function,
+            relax.Tuple(launch.arguments),
+            list(types.fields) if isinstance(types, relax.TupleType) else types,
+        )
+        return relax.VarBinding(launch.var, builder.normalize(call))
 
     def _function(
         self, launch: _Launch, builder: relax.BlockBuilder, functions: dict[str, ir.GlobalVar]
@@ -401,6 +512,7 @@ class _Absorber:
     def _needed(self, bindings: list[relax.VarBinding]) -> list[relax.VarBinding]:
         """Launches, and what results and they come of."""
         launched = {launch.var for launch in self._launches.values()}
+        launched |= {part.var for parts in self._joined.values() for part in parts}
         wanted, kept = set(self._returned), list[relax.VarBinding]()
         for binding in reversed(bindings):
             if binding.var in wanted or binding.var in launched:

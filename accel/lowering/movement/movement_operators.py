@@ -1,5 +1,6 @@
 """Operators that only move elements, as steps of a view: from their result back to an operand, and the other way."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,25 @@ def onwards(value: relax.Expr, operand: relax.Expr, view: ViewBuilder) -> tuple[
         if min(widths) >= 0:
             return view.sliced(shape, widths[::2], [1] * len(shape)), float(value.attrs.pad_value)
     raise NotAffineError("it keeps not all elements once")
+
+
+def windows_of(value: relax.Expr) -> Iterator[tuple[relax.Expr, tuple[int, ...]]]:
+    """Yields what a concatenation joins, and where each begins in it; nothing of any other value."""
+    call = read_onnx_call(value)
+    if call is not None and call.op == "Concat":
+        operands, axis = list(call.operands), int(call.attributes["axis"])
+    elif isinstance(value, ir.Call) and value.op == ir.Op.get("relax.concat") and isinstance(value.args[0], relax.Tuple):
+        operands, axis = list(value.args[0].fields), int(value.attrs.axis)
+    else:
+        return
+    shape = shape_of_value(value)
+    shapes = [None if each is None else shape_of_value(each) for each in operands]
+    if shape is None or not all(shapes):
+        return
+    first = [0] * len(shape)
+    for operand, own in zip(operands, shapes, strict=True):
+        yield operand, tuple(first)
+        first[axis] += own[axis]
 
 
 def _permutation(value: ir.Call, call: OnnxCall | None, rank: int) -> list[int] | None:
