@@ -63,8 +63,8 @@ def _common(source: AffineView, result: AffineView) -> tuple[tuple[int, ...], ..
 
 
 def _order(view: AffineView) -> tuple[int, ...]:
-    """The axes, outermost first, as they lie."""
-    return tuple(sorted(range(len(view.strides)), key=lambda axis: -view.strides[axis]))
+    """The axes, outermost first, as they lie; those of repeated elements are outside."""
+    return tuple(sorted(range(len(view.strides)), key=lambda axis: -(view.strides[axis] or math.inf)))
 
 
 def _narrowings(dtype: str, memory: Memory, accelerator: Accelerator) -> list[str]:

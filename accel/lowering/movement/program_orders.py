@@ -41,12 +41,12 @@ def _lying(region: VectorRegion) -> Iterator[tuple[int, ...]]:
         yield (*outside, *sorted(steps, key=lambda axis: -steps[axis]))
 
 
-def _steps(view: AffineView) -> list[int]:
-    """How far apart neighbours along each dimension are in the buffer: 0 in one of a single element."""
+def _steps(view: AffineView) -> list[float]:
+    """How far apart the nearest elements along each dimension are in the buffer; infinitely where they are one."""
     strides, found = iter(view.strides), []
     for atoms in view.atoms:
         own = [next(strides) for _ in atoms]
-        found.append(own[-1] if own else 0)
+        found.append(min((float(stride) for stride in own if stride), default=math.inf))
     return found
 
 
