@@ -31,9 +31,10 @@ from accel.lowering.ir.host_runs import free_vars, is_launch, make_parts
 from accel.lowering.kinds.region_images import region_function
 from accel.lowering.movement.movement_programs import movement_programs
 from accel.lowering.movement.movement_operators import back, onwards, operand_of, shape_of_value, windows_of
-from accel.lowering.movement.program_orders import orders_of
+from accel.lowering.movement.program_orders import lying, orders_of
 from accel.region.affine_view import AffineView, NotAffineError, whole
 from accel.region.kinds import AnyRegion, VectorRegion, Views
+from accel.region.vector_program import UNIT
 
 MOVE = "move"
 """The operator of launches that only move a tensor."""
@@ -78,12 +79,22 @@ class _Launch:
 
 @dataclass(frozen=True)
 class _Destination:
-    """Where stores may put a result: the variable at the end of movement, those on the way, and the view of it."""
+    """Where stores may put a result: the variable at the end of movement, those on the way, and the view of it.
+
+    Of one with an ``order`` the result is the transposition of that variable, of which it is said.
+    """
 
     var: relax.Var
     passed: tuple[relax.Var, ...]
     view: AffineView
     fill: float | None
+    order: tuple[int, ...] = ()
+
+
+def _ordered(destination: _Destination) -> ir.Call:
+    """The result, of what is stored in another order."""
+    made: ir.Call = relax.BlockBuilder().normalize(relax.op.permute_dims(destination.var, list(destination.order)))
+    return made
 
 
 class _Prices:
@@ -164,6 +175,7 @@ class _Absorber:
                     was=binding.var,
                 )
         self._joined: dict[relax.Var, list[_Launch]] = {}
+        self._ordered: dict[relax.Var, ir.Call] = {}  # results that are stored as something else, as what they are of it
 
     def module(self) -> ir.IRModule:
         stored = set(self._module["main"].params) | set(self._launches)
@@ -174,12 +186,14 @@ class _Absorber:
         }
         held = {var: list(self._makers(var, stored)) for var, value in self._values.items() if any(windows_of(value))}
         waiting = {launch.var for launches in held.values() for launch in launches}
-        self._store_all([launch for launch in self._launches.values() if launch.var not in waiting], stored)
-        for var, launches in held.items():  # once their other parts are where they stay
-            if not self._join(var, stored):
-                self._store_all(launches, stored)
-        for launch in self._launches.values():
-            self._load(launch, stored)
+        for var in list(self._values):  # each once what it reads is where it stays
+            if var in held:
+                if not self._join(var, stored):
+                    self._store_all(held[var], stored)
+            elif (launch := self._launches.get(var)) is not None:
+                self._load(launch, stored)
+                if launch.var not in waiting:
+                    self._store_all([launch], stored)
         for launch in list(self._launches.values()):
             self._move(launch, stored)
         return self._rebuilt() if any(launch.changed for launch in self._launches.values()) else self._module
@@ -212,6 +226,8 @@ class _Absorber:
         parts: list[_Launch] = []
         for number, (operand, first) in enumerate(windows_of(self._values[whole_var])):
             var = relax.DataflowVar(f"{whole_var.name}_part{number}", whole_var.ty)
+            if str(whole_var.name) in self._nodes:
+                self._nodes[str(var.name)] = self._nodes[str(whole_var.name)]
             part = self._part(operand, first, var, stored)
             if part is None:
                 return False
@@ -233,7 +249,7 @@ class _Absorber:
             return None
         launch = self._launches.get(chain[-1]) if isinstance(chain[-1], relax.Var) else None
         shape = shape_of_value(var)
-        if launch is not None and not launch.changed and self._is_alone(chain):
+        if launch is not None and launch.var is launch.was and self._is_alone(chain):
             with suppress(NotAffineError):
                 _, view, fill = self._views_at(chain, len(chain) - 1, (shape, first))
                 views = _with_view(launch.region.views, len(launch.arguments), view)
@@ -260,7 +276,8 @@ class _Absorber:
     def _store(self, launch: _Launch) -> None:
         """Let the stores of a launch write where it costs the least, along the movement behind it."""
         options = list(_unlike(self._destinations(launch)))
-        if not options or launch.changed:
+        options += self._in_other_orders(launch)
+        if not options:
             return
         readers = self._readers_of(launch.var)
         # one that costs the same is better farther away, and best where the result is
@@ -268,9 +285,14 @@ class _Absorber:
         for distance, destination in enumerate(options):
             views = _with_view(launch.region.views, len(launch.arguments), destination.view)
             region = self._in_best_order(replace(launch.region, views=views))
-            if region is not None:
-                cost = self._cost(region, destination.view, destination.var, readers)
-                found.append((cost, -1 - distance, destination, region))
+            if region is None:
+                continue
+            if destination.order:
+                self._values[launch.var] = _ordered(destination)
+            cost = self._cost(region, destination.view, destination.var, readers)
+            found.append((cost, -1 - distance if not destination.order else 1, destination, region))
+            if destination.order:
+                del self._values[launch.var]
         for _, _, destination, region in sorted(found, key=lambda option: option[:2]):
             if destination is None:
                 return
@@ -278,7 +300,24 @@ class _Absorber:
                 border = launch.info.border if destination.fill is None else int(destination.fill)
                 launch.info = replace(self._with_nodes(launch.info, destination.passed), border=border)
                 launch.region, launch.var, launch.changed = region, destination.var, True
+                if destination.order and launch.was is not None:
+                    self._values[launch.was] = self._ordered[launch.was] = _ordered(destination)
                 return
+
+    def _in_other_orders(self, launch: _Launch) -> Iterator[_Destination]:
+        """Tensors of the axes of a vector program's result in the orders in which its operands lie."""
+        shape = shape_of_value(launch.var)
+        if not isinstance(launch.region, VectorRegion) or shape is None or launch.var in self._returned:
+            return
+        axes = launch.region.shape.in_dram[len(launch.arguments)].axes
+        for order in dict.fromkeys(lying(launch.region)):
+            dimensions = sorted(range(len(axes)), key=lambda place: -1 if axes[place] == UNIT else order.index(axes[place]))
+            if dimensions != sorted(dimensions):
+                extents = [shape[dimension] for dimension in dimensions]
+                var = relax.DataflowVar(f"{launch.var.name}_lying", relax.TensorType(extents, launch.var.ty.dtype))
+                back_again = tuple(dimensions.index(dimension) for dimension in range(len(axes)))
+                view = whole(shape).permuted(back_again).view()
+                yield _Destination(var, (), view, None, back_again)
 
     def _readers_of(self, var: relax.Var) -> list[tuple[_Launch, int]]:
         """The arguments of launches that come of a result."""
@@ -403,7 +442,7 @@ class _Absorber:
             chain = self._chain(argument, stored)
             found = None if chain is None else next(self._moving(chain, argument, None), None)
             if found is not None:
-                info = replace(found.info, name=found.info.name or launch.info.name)
+                info = found.info if found.info.nodes else replace(found.info, name=launch.info.name)
                 self._launches[argument] = replace(found, info=info)
                 stored.add(argument)
 
@@ -420,7 +459,7 @@ class _Absorber:
                 info = LaunchInfo(name="", op=MOVE, nodes=(), macs=0, border=None if fill is None else int(fill))
                 passed = [each for each in chain[:-1] if isinstance(each, relax.Var)]
                 info = self._with_nodes(info, (*passed, var))
-                info = replace(info, name=next(iter(info.nodes), ""))
+                info = replace(info, name=next(iter(info.nodes), str(var.name)))
                 yield _Launch(var, region, [chain[-1]], info, None, changed=True)
 
     def _views_at(
@@ -472,6 +511,8 @@ class _Absorber:
                 infos[str(launch.var.name)] = launch.info
                 made_anew = launch.changed
                 bindings.append(self._binding(launch, builder, functions, infos) if made_anew else binding)
+                if launch.was is not None and launch.was is not launch.var and launch.was in self._ordered:
+                    bindings.append(relax.VarBinding(launch.was, self._ordered[launch.was]))
             elif binding.var not in removed:
                 bindings.append(binding)
         kept = self._needed(bindings)

@@ -12,6 +12,18 @@ from accel.region.kinds import VectorRegion
 from accel.region.vector_program import UNIT, VectorProgram, axis_name
 
 
+def lying(region: VectorRegion) -> Iterator[tuple[int, ...]]:
+    """Yields the axes of the program, outermost first, as each tensor lies that is not as the program has it."""
+    program = region.shape
+    for tensor, view in zip(program.in_dram, region.views, strict=False):
+        if view is None:
+            continue
+        steps = dict(zip(tensor.axes, _steps(view), strict=True))
+        steps.pop(UNIT, None)
+        outside = [axis for axis in range(len(program.extents)) if axis not in steps]
+        yield (*outside, *sorted(steps, key=lambda axis: -steps[axis]))
+
+
 def orders_of(region: VectorRegion, accelerator: Accelerator) -> Iterator[VectorRegion]:
     """Yields a region in the orders in which its tensors lie; as it stands, if its tiles suit its views, first."""
     program, parts = region.shape, _parts(region)
@@ -23,22 +35,10 @@ def orders_of(region: VectorRegion, accelerator: Accelerator) -> Iterator[Vector
             yield replace(region, shape=natural)
     if any(accelerator.memory(tensor.memory).element_count > 1 for tensor in program.on_chip):
         return  # the numbers of an element lie along the last axis
-    for order in dict.fromkeys(_lying(region)):
+    for order in dict.fromkeys(lying(region)):
         made = _in_order(program, order, parts, accelerator)
         if made is not None and made != program:
             yield replace(region, shape=made)
-
-
-def _lying(region: VectorRegion) -> Iterator[tuple[int, ...]]:
-    """The axes of the program, outermost first, as each tensor lies that is not as the program has it."""
-    program = region.shape
-    for tensor, view in zip(program.in_dram, region.views, strict=False):
-        if view is None:
-            continue
-        steps = dict(zip(tensor.axes, _steps(view), strict=True))
-        steps.pop(UNIT, None)
-        outside = [axis for axis in range(len(program.extents)) if axis not in steps]
-        yield (*outside, *sorted(steps, key=lambda axis: -steps[axis]))
 
 
 def _steps(view: AffineView) -> list[float]:
