@@ -103,6 +103,14 @@ class _Prices:
     def __init__(self, accelerator: Accelerator, price: Price) -> None:
         self._accelerator, self._price = accelerator, price
         self._known: dict[str, tuple[int, int] | None] = {}
+        self._cycles: dict[str, int | None] = {}
+
+    def price(self, region: AnyRegion) -> int | None:
+        """Returns the cycles of a region, or of one that differs in numbers alone."""
+        key = _key(region)
+        if key not in self._cycles:
+            self._cycles[key] = self._price(region)
+        return self._cycles[key]
 
     def best(self, region: VectorRegion) -> tuple[int, VectorRegion] | None:
         """Returns the cycles, and the region in the order that takes the fewest; None where no instructions do it.
@@ -110,10 +118,10 @@ class _Prices:
         Regions that differ in numbers alone are priced alike.
         """
         orders = list(orders_of(region, self._accelerator))
-        key = _FLOAT.sub("0.0", dump_region(region))
+        key = _key(region)
         if key not in self._known:
             priced = [
-                (cycles, number) for number, each in enumerate(orders) if (cycles := self._price(each)) is not None
+                (cycles, number) for number, each in enumerate(orders) if (cycles := self.price(each)) is not None
             ]
             self._known[key] = min(priced, default=None)
         found = self._known[key]
@@ -121,12 +129,16 @@ class _Prices:
 
     def cheapest(self, regions: Iterable[VectorRegion]) -> VectorRegion | None:
         """Returns the region that takes the fewest cycles; None where no instructions do any of them."""
-        priced = [(cycles, number, each) for number, each in enumerate(regions) if (cycles := self._price(each)) is not None]
+        priced = [(cycles, number, each) for number, each in enumerate(regions) if (cycles := self.price(each)) is not None]
         return min(priced, key=lambda found: found[:2])[2] if priced else None
 
     def can(self, region: AnyRegion) -> bool:
         """Returns whether instructions do a region with the numbers that it has."""
         return self._price(region) is not None
+
+
+def _key(region: AnyRegion) -> str:
+    return _FLOAT.sub("0.0", dump_region(region))
 
 
 _FLOAT = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
@@ -335,20 +347,26 @@ class _Absorber:
 
         Regions of contractions move whole elements of memories, wherever these lie, in nearly the same time.
         """
-        pairs = [(region, view)]
+        own = self._prices.best(region) if isinstance(region, VectorRegion) else None
+        cycles = 0 if own is None else own[0]
+        unable = int(view is not None and not view.has_dense_rows and not isinstance(region, VectorRegion))
         for launch, place in readers:
             moved = self._source(launch.arguments[place], {var})
             read = launch.region if moved is None else self._through(launch, {place: moved})
-            pairs.append((read, None if moved is None else moved[2]))
-        cycles, unable = 0, 0
-        for each, through in pairs:
-            if not isinstance(each, VectorRegion):
-                unable += through is not None and not through.has_dense_rows
+            priced = self._prices.best(read) if isinstance(read, VectorRegion) else None
+            if priced is not None or (not isinstance(read, VectorRegion) and (moved is None or moved[2].has_dense_rows)):
+                cycles += 0 if priced is None else priced[0]
                 continue
-            priced = self._prices.best(each)
-            unable += priced is None
-            cycles += 0 if priced is None else priced[0]
+            program = self._cycles_of_move(launch.arguments[place], var)
+            unable += program is None
+            cycles += program or 0
         return unable, cycles
+
+    def _cycles_of_move(self, argument: relax.Expr, var: relax.Var) -> int | None:
+        """What a program takes that makes an argument of a variable; None where no instructions do."""
+        chain = self._chain(argument, {var})
+        found = None if chain is None else next(self._moving(chain, var, None), None)
+        return None if found is None else self._prices.price(found.region)
 
     def _in_best_order(self, region: AnyRegion) -> AnyRegion | None:
         """A region in the order that takes the fewest cycles; None where no instructions do it."""
