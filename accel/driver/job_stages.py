@@ -180,7 +180,7 @@ def pack_graph(done: Partitioned) -> Packed:
 def find_regions(packed: Packed) -> Lowered:
     """Returns the packed module's regions, those that a cache has as the last stage leaves them."""
     job, names = packed.job, [stage.name for stage in REGION_STAGES]
-    lowered = packed.tried if job.measure is None else job.measure.lowered | packed.tried
+    lowered = {**packed.tried, **({} if job.measure is None else job.measure.lowered)}
     return Lowered(job, packed, RegionCache(packed.module, job.target, names, job.cache, lowered))
 
 

@@ -61,7 +61,7 @@ class AffineView:
         return len(last) == 0 or (len(last) == 1 and self.strides[-1] == 1)
 
     def cut(self, parts: Sequence[Sequence[int]]) -> "AffineView":
-        """Returns the view of the tensor whose dimensions are ``parts`` of these, each of which atoms are products of."""
+        """Returns the view of the tensor whose dimensions are ``parts`` of these, of which atoms are products."""
         atoms: list[tuple[int, ...]] = []
         rows: list[list[int]] = [[] for _ in self.steps]
         number = 0
@@ -80,12 +80,12 @@ class AffineView:
 
     def lies_like(self, other: "AffineView") -> bool:
         """Returns whether each element has the address that it has in another view."""
-        same = self.atoms == other.atoms and self.strides == other.strides and self._begin == other._begin
+        same = self.atoms == other.atoms and self.strides == other.strides and self.begin == other.begin
         return same and math.prod(self.shape) == math.prod(other.shape)
 
     @property
-    def _begin(self) -> int:
-        """Where the first element is in a row of all."""
+    def begin(self) -> int:
+        """Where the first element is in a row of all of the buffer."""
         return sum(pitch * first for pitch, first in zip(_pitches(self.shape), self.first, strict=True))
 
     def of(self, buffer: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -94,7 +94,7 @@ class AffineView:
         extents = [extent for atoms in self.atoms for extent in atoms]
         size = dense.itemsize
         found = np.lib.stride_tricks.as_strided(
-            dense.reshape(-1)[self._begin :], extents, [stride * size for stride in self.strides], writeable=False
+            dense.reshape(-1)[self.begin :], extents, [stride * size for stride in self.strides], writeable=False
         )
         return found.reshape(self.tensor)
 
@@ -247,7 +247,7 @@ class _Divided:
     def _split(self, number: int, inner: int, made: list[dict[int, int]]) -> None:
         """Make an atom two, the inner one of the extent ``inner``."""
         atom = self._atoms[number]
-        if inner < 2 or atom.extent % inner:  # noqa: PLR2004  an atom of one element is none
+        if inner < 2 or atom.extent % inner:
             raise NotAffineError("its rows are no whole parts of those that it is made of")
         self._atoms = [
             *self._atoms[:number],

@@ -1,7 +1,7 @@
 """The model nodes that run on the host, and why."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from tvm import ir
 
@@ -14,8 +14,8 @@ from accel.lowering.ir.function_attributes import (
     HOST_REASON,
     LAUNCHES,
     STORED,
+    UNMOVED,
     VECTOR_REASONS,
-    LaunchInfo,
     load_launches,
 )
 from accel.report.host_reasons import (
@@ -23,6 +23,7 @@ from accel.report.host_reasons import (
     composed_reason,
     host_reason,
     is_movement,
+    movement_reason,
     recurrent_reason,
     vector_reason,
 )
@@ -53,9 +54,11 @@ def host_ops(
     reasons = dict(left)
     facts, title = HostGraphFacts.of(imported.model, floats=floats), accelerator.title
     parts: dict[str, dict[str, str]] = {}
-    unsaid = _vector_reasons(module)
+    unsaid = _read(module, VECTOR_REASONS)
     stored = frozenset[str](json.loads(str(module["main"].attrs[STORED])))
-    for variable, node in _on_host(imported, launches, stored).items():
+    computed = {name for launch in launches if launch.values is not None for name in launch.values.computes}
+    unmoved = _read(module, UNMOVED)
+    for variable, node in _on_host(imported, stored | computed).items():
         for name in node.covers:
             op = imported.operators.get(name, node.op)
             if op in RECURRENT:
@@ -68,9 +71,11 @@ def host_ops(
             elif name == node.name or len(node.covers) > 1 or name not in reasons:
                 told = op if op == "DynamicQuantizeLinear" else node.op
                 why = _reason(node.name, told, title, facts, shared=name in shared, unsaid=unsaid.get(variable))
+                if variable in unmoved and is_movement(told):
+                    why = movement_reason(told, unmoved[variable], title)
                 merged = name not in shared and name != node.name and op not in (told, *_QUANTISED)
                 reasons[name] = f"{op} became part of {told}; {why}" if merged else why
-    causes = _causes(imported, stored)
+    causes = _causes(imported, stored | computed)
     parted = {name: f"the host has a part of it: {'; '.join(found)}" for name, found in causes.items()}
     reasons |= {name: f"{left[name]}; {part}" if name in left else part for name, part in parted.items()}
     for variable, function in module.functions.items():
@@ -87,25 +92,22 @@ def host_ops(
     ]
 
 
-def _on_host(
-    imported: ImportedModel, launches: Iterable[LaunchInfo], stored: Collection[str]
-) -> dict[str, ImportedNode]:
-    """The host's nodes by variable, but for those that vector programs compute, or stores do."""
-    computed = {name for launch in launches if launch.values is not None for name in launch.values.computes}
-    return {variable: node for variable, node in imported.host_nodes.items() if variable not in computed | {*stored}}
+def _on_host(imported: ImportedModel, done: Collection[str]) -> dict[str, ImportedNode]:
+    """The host's nodes by variable, but for those that are ``done``: by vector programs, or by loads and stores."""
+    return {variable: node for variable, node in imported.host_nodes.items() if variable not in done}
 
 
-def _vector_reasons(module: ir.IRModule) -> dict[str, str]:
-    """Why vector programs do not compute a variable; nothing on a machine that has none."""
+def _read(module: ir.IRModule, attribute: str) -> dict[str, str]:
+    """Reasons by variable; nothing on a machine of which there are none."""
     attrs = module["main"].attrs
-    found: dict[str, str] = json.loads(str(attrs[VECTOR_REASONS])) if VECTOR_REASONS in attrs else {}
+    found: dict[str, str] = json.loads(str(attrs[attribute])) if attribute in attrs else {}
     return found
 
 
 def _causes(imported: ImportedModel, stored: Collection[str]) -> dict[str, list[str]]:
     """What the host does for nodes that the accelerator runs, as the recovery of integers noted it.
 
-    ``stored`` are what it was to do and stores do.
+    ``stored`` are what it was to do and the accelerator does.
     """
     found: dict[str, dict[str, None]] = {}
     for variable, node in imported.host_nodes.items():

@@ -143,6 +143,11 @@ def vector_reason(op: str, reason: str, title: str) -> str:
     return f"{op}: no vector program of {title} has it, as {reason}{_ENDING}"
 
 
+def movement_reason(op: str, reason: str, title: str) -> str:
+    """Returns why neither loads nor stores of an accelerator do what only moves elements."""
+    return f"{op} only moves elements, and {reason.format(title=title)}; the host does it"
+
+
 @dataclass(frozen=True)
 class HostGraphFacts:
     """What is known of the nodes that are left to the host.

@@ -28,7 +28,7 @@ def _divisions(store: tirx.BufferStore) -> list[Any]:
     return [each for each in found if constant_value(each.b) is not None]
 
 
-def _cut(nest: AffineNest) -> tuple[int, int]| None:
+def _cut(nest: AffineNest) -> tuple[int, int] | None:
     """A loop that a division takes apart, and how many iterations each part has."""
     for division in _divisions(nest.store):
         try:

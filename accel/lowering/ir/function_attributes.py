@@ -25,6 +25,7 @@ JOINED = "cyclops.joined"  # on a composite: the place of its result among the o
 LAUNCHES = "cyclops.launches"
 VECTOR_REASONS = "cyclops.vector_reasons"  # on main: why no vector program computes a variable, by its name, as JSON
 STORED = "cyclops.stored"  # on main: operators that only move data, which the stores of launches do
+UNMOVED = "cyclops.unmoved"  # on main: why the host moves a variable's elements, by its name, as JSON
 MICROOPS = "cyclops.microops"
 ADDRESSES = "cyclops.addresses"
 NESTS = "cyclops.nests"
@@ -128,9 +129,7 @@ def dump_region(region: AnyRegion) -> str:
         stored = _StoredRegion(region.shape.kind, _PROGRAM.dump_python(region.shape), views=region.views)
     else:
         shape, parts = _SHAPES[region.shape.kind].dump_python(region.shape), (region.epilogue, region.tiling)
-        stored = _StoredRegion(
-            region.shape.kind, shape, *parts, region.host_reason, region.border, region.views
-        )
+        stored = _StoredRegion(region.shape.kind, shape, *parts, region.host_reason, region.border, region.views)
     return _REGION.dump_json(stored, exclude=None if region.views else {"views"}).decode()
 
 

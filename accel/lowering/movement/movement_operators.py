@@ -100,16 +100,18 @@ def windows_of(value: relax.Expr) -> Iterator[tuple[relax.Expr, tuple[int, ...]]
     call = read_onnx_call(value)
     if call is not None and call.op == "Concat":
         operands, axis = list(call.operands), int(call.attributes["axis"])
-    elif isinstance(value, ir.Call) and value.op == ir.Op.get("relax.concat") and isinstance(value.args[0], relax.Tuple):
+    elif (
+        isinstance(value, ir.Call) and value.op == ir.Op.get("relax.concat") and isinstance(value.args[0], relax.Tuple)
+    ):
         operands, axis = list(value.args[0].fields), int(value.attrs.axis)
     else:
         return
     shape = shape_of_value(value)
-    shapes = [None if each is None else shape_of_value(each) for each in operands]
-    if shape is None or not all(shapes):
+    known = [(each, own) for each in operands if each is not None and (own := shape_of_value(each)) is not None]
+    if shape is None or len(known) < len(operands):
         return
     first = [0] * len(shape)
-    for operand, own in zip(operands, shapes, strict=True):
+    for operand, own in known:
         yield operand, tuple(first)
         first[axis] += own[axis]
 
@@ -126,17 +128,15 @@ def _permutation(value: ir.Call, call: OnnxCall | None, rank: int) -> list[int] 
     return [int(axis) % rank for axis in axes] if axes is not None else list(reversed(range(rank)))
 
 
-def _slice(
-    value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...]
-) -> tuple[list[int], list[int]] | None:
+def _slice(value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...]) -> tuple[list[int], list[int]] | None:
     """The first element and the step along each dimension; None of what is no slice, or has no constant bounds."""
     if call is not None:
-        given = [None if each is None else _constant(each) for each in call.operands[1:]] if call.op == "Slice" else []
-        if len(given) < 2 or given[0] is None or given[1] is None:  # noqa: PLR2004  starts and ends
+        given = [_constant(each) for each in call.operands[1:]] if call.op == "Slice" else []
+        begin, end, axes, steps = (*given, *[None] * (4 - len(given)))[:4]
+        if begin is None or end is None:
             return None
-        begin, end = given[:2]
-        axes = given[2] if len(given) > 2 and given[2] is not None else list(range(len(begin)))  # noqa: PLR2004
-        steps = given[3] if len(given) > 3 and given[3] is not None else [1] * len(begin)  # noqa: PLR2004
+        axes = list(range(len(begin))) if axes is None else axes
+        steps = [1] * len(begin) if steps is None else steps
     elif value.op.name == "relax.strided_slice":
         axes, begin, end, *rest = ([int(_number(item)) for item in each.fields] for each in value.args[1:])
         steps = rest[0] if rest else [1] * len(axes)
@@ -152,7 +152,7 @@ def _number(item: Any) -> int:
     return int(item.value) if isinstance(item, tirx.IntImm) else int(item.value.numpy())
 
 
-def _constant(value: relax.Expr) -> list[int] | None:
+def _constant(value: relax.Expr | None) -> list[int] | None:
     if not isinstance(value, ir.GenericConst):
         return None
     return [int(item) for item in np.ravel(value.value.numpy())]

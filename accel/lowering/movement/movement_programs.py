@@ -54,7 +54,9 @@ def _common(source: AffineView, result: AffineView) -> tuple[tuple[int, ...], ..
     """The atoms of each dimension that both views are made of; None where one cuts through another's."""
     found = []
     for one, other in zip(source.atoms, result.atoms, strict=True):
-        inner = sorted({math.prod(atoms[place:]) for atoms in (one, other) for place in range(len(atoms))}, reverse=True)
+        inner = sorted(
+            {math.prod(atoms[place:]) for atoms in (one, other) for place in range(len(atoms))}, reverse=True
+        )
         steps = [*inner, 1]
         if any(outer % part for outer, part in zip(steps, steps[1:], strict=False)):
             return None

@@ -178,10 +178,10 @@ class _Placement:
 
     def _composite_of(self, operand: relax.Var) -> relax.Function | None:
         """The composite whose result a value is, if that is no part of a vector program."""
-        value = self._bindings[self._at[operand]].value if operand in self._at else None
-        if operand in self._groups or not is_composite_call(self._module, value):
+        if operand in self._groups or operand not in self._at:
             return None
-        return self._module[value.op]
+        value = self._bindings[self._at[operand]].value
+        return self._module[value.op] if is_composite_call(self._module, value) else None
 
     def _is_cheaper(
         self, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr], region: Region
