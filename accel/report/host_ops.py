@@ -1,7 +1,8 @@
 """The model nodes that run on the host, and why."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from tvm import ir
 
@@ -35,6 +36,29 @@ _PLUMBING = ("DequantizeLinear", "QuantizeLinear")
 _STEPS = {(op, "Sub"): _LATE_ZERO_POINT for op in ("ConvInteger", "MatMulInteger")}  # of operators in QDQ form
 
 
+@dataclass(frozen=True)
+class _Unsaid:
+    """Why a machine with a vector unit leaves variables to the host; ``moves`` says that it is one."""
+
+    programs: Mapping[str, str]
+    movement: Mapping[str, str]
+    moves: bool
+
+    def moving(self, variable: str, op: str, title: str) -> str:
+        """Returns why it moves no elements of a variable; empty of what is no movement, or of other machines."""
+        if not self.moves or not is_movement(op):
+            return ""
+        return movement_reason(op, self.movement.get(variable, ""), title)
+
+    def reason(self, variable: str, op: str, title: str, *, shared: bool) -> str:
+        """Returns why the host computes a variable; empty where that depends on the node."""
+        if shared:
+            return f"{title} runs it; the host arranges its data or its result, or scales it"
+        if variable in self.programs and not is_movement(op):
+            return vector_reason(op, self.programs[variable], title)
+        return self.moving(variable, op, title)
+
+
 def host_ops(
     imported: ImportedModel, module: ir.IRModule, accelerator: Accelerator, *, floats: bool = False
 ) -> list[HostOp]:
@@ -54,10 +78,9 @@ def host_ops(
     reasons = dict(left)
     facts, title = HostGraphFacts.of(imported.model, floats=floats), accelerator.title
     parts: dict[str, dict[str, str]] = {}
-    unsaid = _read(module, VECTOR_REASONS)
+    told_of = _Unsaid(_read(module, VECTOR_REASONS), _read(module, UNMOVED), UNMOVED in module["main"].attrs)
     stored = frozenset[str](json.loads(str(module["main"].attrs[STORED])))
     computed = {name for launch in launches if launch.values is not None for name in launch.values.computes}
-    unmoved = _read(module, UNMOVED)
     for variable, node in _on_host(imported, stored | computed).items():
         for name in node.covers:
             op = imported.operators.get(name, node.op)
@@ -65,14 +88,14 @@ def host_ops(
                 reasons[name] = recurrent_reason(op, title, shared=name in shared)
                 continue
             if name not in shared and (found := _part(node, name, op, facts)):
-                parts.setdefault(name, {}).update({found: host_reason(node.name, found, title, facts)})
+                why = told_of.moving(variable, found, title) or host_reason(node.name, found, title, facts)
+                parts.setdefault(name, {}).update({found: why})
                 reasons[name] = composed_reason(op, parts[name])
             # a quantised operator is several steps; the one that is named after it says most
             elif name == node.name or len(node.covers) > 1 or name not in reasons:
                 told = op if op == "DynamicQuantizeLinear" else node.op
-                why = _reason(node.name, told, title, facts, shared=name in shared, unsaid=unsaid.get(variable))
-                if variable in unmoved and is_movement(told):
-                    why = movement_reason(told, unmoved[variable], title)
+                why = told_of.reason(variable, told, title, shared=name in shared)
+                why = why or host_reason(node.name, told, title, facts)
                 merged = name not in shared and name != node.name and op not in (told, *_QUANTISED)
                 reasons[name] = f"{op} became part of {told}; {why}" if merged else why
     causes = _causes(imported, stored | computed)
@@ -127,11 +150,3 @@ def _part(node: ImportedNode, name: str, op: str, facts: HostGraphFacts) -> str:
     if step is None or len(node.covers) > 1 or op in _QUANTISED or step.op_type in _PLUMBING:
         return ""
     return "" if name == node.name and op == step.op_type else str(step.op_type)
-
-
-def _reason(name: str, op: str, title: str, facts: HostGraphFacts, *, shared: bool, unsaid: str | None) -> str:
-    if shared:
-        return f"{title} runs it; the host arranges its data or its result, or scales it"
-    if unsaid is not None and not is_movement(op):
-        return vector_reason(op, unsaid, title)
-    return host_reason(name, op, title, facts)

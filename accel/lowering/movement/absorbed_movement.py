@@ -175,15 +175,15 @@ class _Absorber:
             found.append((cost, -1 - distance if not destination.order else 1, destination, region))
             if destination.order:
                 del self._graph.values[launch.var]
-        for _, _, destination, region in sorted(found, key=lambda option: option[:2]):
-            if destination is None:
+        for _, _, best, region in sorted(found, key=lambda option: option[:2]):
+            if best is None:
                 return
             if self._prices.can(region):
-                border = launch.info.border if destination.fill is None else int(destination.fill)
-                launch.info = replace(self._graph.with_nodes(launch.info, destination.passed), border=border)
-                launch.region, launch.var, launch.changed = region, destination.var, True
-                if destination.order and launch.was is not None:
-                    self._graph.values[launch.was] = self._graph.ordered[launch.was] = _ordered(destination)
+                border = launch.info.border if best.fill is None else int(best.fill)
+                launch.info = replace(self._graph.with_nodes(launch.info, best.passed), border=border)
+                launch.region, launch.var, launch.changed = region, best.var, True
+                if best.order and launch.was is not None:
+                    self._graph.values[launch.was] = self._graph.ordered[launch.was] = _ordered(best)
                 return
 
     def _in_other_orders(self, launch: Launch) -> Iterator[_Destination]:

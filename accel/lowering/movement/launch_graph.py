@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tvm import ir, relax
@@ -121,7 +122,7 @@ class LaunchGraph:
         return chain
 
     def source(self, argument: relax.Expr, stored: set[relax.Var]) -> Moved | None:
-        """The tensor in DRAM that an argument is moved from, what is on the way, and the view; None if there is none."""
+        """Returns the tensor in DRAM that an argument is moved from, and how; None if there is none."""
         shape = shape_of_value(argument)
         if shape is None or not isinstance(argument, relax.Var) or argument in stored:
             return None
@@ -142,9 +143,9 @@ class LaunchGraph:
     def views_at(
         self, chain: Sequence[relax.Expr], middle: int, window: Window | None
     ) -> tuple[AffineView, AffineView, float | None]:
-        """How a tensor on the way lies in what the chain ends with, and in what it begins with, and what else is in that.
+        """Returns how a tensor on the way lies in the end of a chain, and in its beginning, and what else is in that.
 
-        Of a ``window`` what it begins with is a part.
+        Of a ``window`` the beginning is a part.
 
         Raises:
             NotAffineError: it is no part of one of them.
@@ -166,19 +167,42 @@ class LaunchGraph:
 
     def unmoved_by(self, stored: set[relax.Var]) -> Iterator[tuple[str, str]]:
         """Yields the movement that is left to the host, by variables' names, each with the reason."""
-        arguments = {each for launch in self.launches.values() for each in launch.arguments}
+        wanted = {each for launch in self.launches.values() for each in launch.arguments if isinstance(each, relax.Var)}
+        for var, value in reversed(self.values.items()):
+            moves = operand_of(value, self.values) is not None or any(windows_of(value))
+            if moves and var in wanted:
+                wanted.update(free_vars(value))
         for var, value in self.values.items():
-            if operand_of(value, self.values) is None and not any(windows_of(value)):
+            joins = any(windows_of(value))
+            if operand_of(value, self.values) is None and not joins:
                 continue
-            chain = self.chain(var, stored)
-            if chain is None and not any(windows_of(value)):
+            why = "" if joins else self._obstacle(var, value)
+            if why:
+                yield str(var.name), why
+            elif not joins and self.chain(var, stored) is None:
                 yield str(var.name), "what it moves is made by the host"
-            elif var in arguments or any(reader in arguments for reader in self.readers[var]):
+            elif var in wanted:
                 yield str(var.name), "no instructions of {title} reach its elements at steps of one size"
             else:
-                yield str(var.name), "what it moves goes on to the host, from it, or out of the model"
+                yield str(var.name), "what it moves goes on to the host, or out of the model"
+
+    def _obstacle(self, var: relax.Var, value: relax.Expr) -> str:
+        """Why movement is no affine map of indices, if it is none either way."""
+        shape, operand = shape_of_value(var), operand_of(value, self.values)
+        given = None if operand is None else shape_of_value(operand)
+        if shape is None or operand is None or given is None:
+            return "its shape depends on data"
+        try:
+            back(value, self.values, whole(shape))
+        except NotAffineError as error:
+            with suppress(NotAffineError):
+                onwards(value, operand, whole(given))
+                return ""
+            return str(error)
+        return ""
 
     def with_nodes(self, info: LaunchInfo, passed: tuple[relax.Var, ...]) -> LaunchInfo:
+        """Returns what a report says of a launch that does the movement ``passed`` too."""
         names = [self.nodes[str(var.name)] for var in passed if str(var.name) in self.nodes]
         return replace(info, nodes=tuple(dict.fromkeys((*info.nodes, *names))))
 

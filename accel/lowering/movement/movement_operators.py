@@ -1,5 +1,6 @@
 """Operators that only move elements, as steps of a view: from their result back to an operand, and the other way."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,8 +34,15 @@ def operand_of(value: relax.Expr, values: dict[relax.Var, relax.Expr]) -> relax.
         return None
     call = read_onnx_call(value)
     if call is not None:
-        return call.operands[0] if call.op in (*_ONNX_RESHAPES, "Expand", "Slice", "Transpose") else None
-    names = (*_RESHAPES, "relax.permute_dims", "relax.strided_slice", "relax.broadcast_to", "relax.nn.pad")
+        return call.operands[0] if call.op in (*_ONNX_RESHAPES, "Expand", "Gather", "Slice", "Transpose") else None
+    names = (
+        *_RESHAPES,
+        "relax.permute_dims",
+        "relax.strided_slice",
+        "relax.broadcast_to",
+        "relax.nn.pad",
+        "relax.take",
+    )
     return value.args[0] if value.op.name in names else None
 
 
@@ -52,6 +60,10 @@ def back(value: relax.Expr, values: dict[relax.Var, relax.Expr], view: ViewBuild
         return view
     if isinstance(value, relax.TupleGetItem):
         return _part_back(value, values, shape, view)
+    return _call_back(value, shape, view)
+
+
+def _call_back(value: ir.Call, shape: tuple[int, ...], view: ViewBuilder) -> ViewBuilder:
     name = str(value.op.name)
     call = read_onnx_call(value)
     if name in _RESHAPES or (call is not None and call.op in _ONNX_RESHAPES):
@@ -61,6 +73,8 @@ def back(value: relax.Expr, values: dict[relax.Var, relax.Expr], view: ViewBuild
         return view.permuted(axes)
     if name == "relax.broadcast_to" or (call is not None and call.op == "Expand"):
         return view.broadcast(shape)
+    if name == "relax.take" or (call is not None and call.op == "Gather"):
+        return _rows_back(value, call, shape, view)
     bounds = _slice(value, call, shape)
     if bounds is None:
         raise NotAffineError("what it puts around a tensor is no part of that")
@@ -146,6 +160,24 @@ def _slice(value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...]) -> tup
     for axis, low, high, step in zip(axes, begin, end, steps, strict=True):
         firsts[axis], _, strides[axis] = slice(low, high, step).indices(shape[axis])
     return firsts, strides
+
+
+def _rows_back(value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...], view: ViewBuilder) -> ViewBuilder:
+    """Elements along an axis at constant places, as far as these are steps of one size."""
+    given = value.args[1] if call is None else call.operands[1]
+    axis = value.attrs.axis if call is None else call.attributes.get("axis", 0)
+    at = _constant(given)
+    if at is None or axis is None or not at:
+        raise NotAffineError("where it reads depends on data")
+    axis, extent = int(axis) % len(shape), shape[int(axis) % len(shape)]
+    places = [place + extent if place < 0 else place for place in at]
+    step = places[1] - places[0] if len(places) > 1 else 1
+    if not step or any(other - one != step for one, other in itertools.pairwise(places)):
+        raise NotAffineError("its rows are no steps of one size apart")
+    firsts, steps = [0] * len(shape), [1] * len(shape)
+    firsts[axis], steps[axis] = places[0], step
+    rows = view.reshaped((*shape[:axis], len(places), *shape[axis + 1 :]))
+    return rows.sliced(shape, firsts, steps)
 
 
 def _number(item: Any) -> int:

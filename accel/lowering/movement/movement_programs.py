@@ -4,6 +4,7 @@ They are vector programs of two or three statements. The copy turns rows into co
 by itself.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -58,9 +59,9 @@ def _common(source: AffineView, result: AffineView) -> tuple[tuple[int, ...], ..
             {math.prod(atoms[place:]) for atoms in (one, other) for place in range(len(atoms))}, reverse=True
         )
         steps = [*inner, 1]
-        if any(outer % part for outer, part in zip(steps, steps[1:], strict=False)):
+        if any(outer % part for outer, part in itertools.pairwise(steps)):
             return None
-        found.append(tuple(outer // part for outer, part in zip(steps, steps[1:], strict=False)))
+        found.append(tuple(outer // part for outer, part in itertools.pairwise(steps)))
     return tuple(found)
 
 
@@ -70,7 +71,7 @@ def _order(view: AffineView) -> tuple[int, ...]:
 
 
 def _narrowings(dtype: str, memory: Memory, accelerator: Accelerator) -> list[str]:
-    """How a memory's elements may become those of a tensor again, all without a change; none where it cannot hold them."""
+    """How a memory's elements may become those of a tensor again without a change; none where it cannot hold them."""
     ways = {
         each.direction
         for each in accelerator.instructions
