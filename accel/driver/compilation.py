@@ -24,6 +24,7 @@ from accel.frontend.integer_recovery.rounding_bias import LeftBias
 from accel.frontend.onnx_model.external_data import with_embedded_data
 from accel.frontend.read.model_info import ModelInfo
 from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.program.program_model import Program
 from accel.program_files.program_container import little_endian, save_program
@@ -133,13 +134,15 @@ class Partitioned(Compilation):
 class Packed(Compilation):
     """The module whose ``main`` launches regions over packed tensors, which the host can still run.
 
-    ``host_ops`` are the nodes that the host runs.
+    ``host_ops`` are the nodes that the host runs, and ``tried`` the regions that were compiled to know whether they can
+    be, by their attribute.
     """
 
     imported: ImportedModel
     module: ir.IRModule
     host_ops: list[HostOp]
     passes: tuple[tuple[str, str | None], ...]
+    tried: Mapping[str, LoweredRegion] = field(default_factory=dict)
 
     def dump(self) -> StageDump:
         """Returns the module as TVMScript."""

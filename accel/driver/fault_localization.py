@@ -1,5 +1,6 @@
 """Find where a wrong output began: the first launch whose result differs, and the instruction that stored it."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,16 @@ from accel.host.host_executor import HostFunction
 from accel.host.host_graph_reader import check_graph
 from accel.host.relax_rules import RULES
 from accel.host.relax_translation import translate
-from accel.lowering.ir.function_attributes import LAUNCHES, load_launches
-from accel.lowering.ir.host_runs import HostRun, LaunchRun, free_vars, host_module, needed_bindings, split_main
+from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
+from accel.lowering.ir.host_runs import (
+    HostRun,
+    LaunchRun,
+    free_vars,
+    host_module,
+    needed_bindings,
+    split_main,
+    wholes,
+)
 from accel.program.program_model import Program
 from accel.simulate.engine import Simulation, last_writer
 from accel.simulate.machine_state import segment_view
@@ -51,7 +60,7 @@ def locate_fault(
     values: dict[Any, list[Array]] = {
         parameter: [inputs[name]] for parameter, name in zip(packed["main"].params, program.inputs, strict=True)
     }
-    runs, launches = split_main(packed), iter(simulation.launches)
+    runs, launches, parts = split_main(packed), iter(simulation.launches), wholes(packed)
     infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
     for at, run in enumerate(runs):
         if isinstance(run, HostRun):
@@ -59,11 +68,21 @@ def locate_fault(
             continue
         arguments = [_tensor(argument, values) for argument in run.call.args[1].fields]
         around = infos[str(run.var.name)].border or 0
-        values[run.var] = _run_region(packed[run.call.args[0]], arguments, run.var.ty, around)
-        for name, expected in zip(next(launches).launch.outputs, values[run.var], strict=True):
+        whole = parts.get(run.var, run.var)
+        made = _run_region(packed[run.call.args[0]], arguments, run.var.ty, around, values.get(whole))
+        values[whole] = made
+        region = region_of(packed[run.call.args[0]])
+        views = region.views[len(arguments) :] if region is not None else ()
+        found = itertools.zip_longest(next(launches).launch.outputs, made, views)
+        for name, expected, view in found:
             segment = program.segments[name]
             got = segment_view(simulation.dram, segment)
-            wrong = np.argwhere(got != expected)
+            differs = got != expected
+            if whole is not run.var and view is not None:  # others write the rest
+                inside = np.zeros(differs.shape, bool)
+                inside.reshape(-1)[np.unique(view.of(np.arange(differs.size).reshape(differs.shape)))] = True
+                differs &= inside
+            wrong = np.argwhere(differs)
             if len(wrong):
                 return _located(program, simulation, name, (got, expected), tuple(int(i) for i in wrong[0]))
     return None
@@ -90,6 +109,7 @@ def _run_host(packed: ir.IRModule, run: HostRun, later: set[Any], values: dict[A
         value = binding.value
         if isinstance(value, relax.TupleGetItem) and value.tuple_value in values:
             values[binding.var] = [values[value.tuple_value][value.index]]
+    # a tensor of parts is there once they are
     left = [binding for binding in run.bindings if binding.var not in values]
     outputs = [b.var for b in left if b.var in later and isinstance(b.var.ty, relax.TensorType)]
     if not outputs:
@@ -105,10 +125,16 @@ def _tensor(argument: Any, values: Mapping[Any, list[Array]]) -> Array:
     return array
 
 
-def _run_region(function: Any, arguments: Sequence[Array], ty: Any, around: int) -> list[Array]:
-    """The results of a region, as its tensor expressions say: compiled for this machine; ``around`` are its borders."""
+def _run_region(
+    function: Any, arguments: Sequence[Array], ty: Any, around: int, begun: Sequence[Array] | None
+) -> list[Array]:
+    """The results of a region, as its tensor expressions say: compiled for this machine; ``around`` are its borders.
+
+    ``begun`` is what other launches wrote of them.
+    """
     types = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
     results = [np.full([int(extent) for extent in each.shape.values], around, str(each.dtype)) for each in types]
+    results = list(begun or results)
     tensors = [tvm.runtime.tensor(np.asarray(array, order="C")) for array in (*arguments, *results)]
     plain = function.with_attr("global_symbol", "region")
     tvm.compile(ir.IRModule({"region": plain}), target="llvm")["region"](*tensors)

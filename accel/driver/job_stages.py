@@ -32,6 +32,7 @@ from accel.driver.compilation import (
 )
 from accel.driver.fault_localization import locate_fault
 from accel.driver.kept_programs import KeptProgram, tensors_digest
+from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import QuantisationOptions
 from accel.driver.stage_chain import Observer, StageChain, start
 from accel.driver.stage_dumps import PassTexts
@@ -45,6 +46,7 @@ from accel.isa.hazard_findings import Hazards
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.movement.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
 from accel.lowering.partition.graph_partition import RegionChoice, choose_regions, marked
@@ -71,6 +73,7 @@ _log = logging.getLogger(__name__)
 _ON_THE_HOST = "every launch agrees: the host steps differ"
 
 
+_SPARE = 4_000_000  # instructions of large launches that are timed to know what reads and writes where
 _MOST_KEPT = 32 << 20  # bytes of a model in QDQ form
 
 
@@ -125,7 +128,8 @@ def partition_graph(done: Imported) -> Partitioned:
             graph = read_graph(module, Capabilities.of(job.target), job.options.host_nodes)
             job.kept.keep_graph(graph)
             choice = job.kept.choice = _choose(job, graph)
-        module = place_vector_programs(marked(module, choice), job.target, job.options.host_nodes)
+        timer = RegionTimer(job.target, job.cache)
+        module = place_vector_programs(marked(module, choice), job.target, timer, job.options.host_nodes)
     return Partitioned(job, done.imported, module, tuple(texts))
 
 
@@ -164,17 +168,19 @@ def kept_capabilities(target: Target, cache: CacheStore | None) -> Iterator[None
 
 def pack_graph(done: Partitioned) -> Packed:
     """Returns the module over packed tensors."""
-    job = done.job
+    job, timer = done.job, RegionTimer(done.job.target, done.job.cache, spare=_SPARE)
     with _pass_texts(job) as texts:
         module = pack(done.module, job.target)
+    if home_memory(job.target.accelerator) is not None:
+        module = absorb_movement(module, job.target, timer)
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
-    return Packed(job, done.imported, module, left, tuple(texts))
+    return Packed(job, done.imported, module, left, tuple(texts), timer.lowered)
 
 
 def find_regions(packed: Packed) -> Lowered:
     """Returns the packed module's regions, those that a cache has as the last stage leaves them."""
     job, names = packed.job, [stage.name for stage in REGION_STAGES]
-    lowered = {} if job.measure is None else job.measure.lowered
+    lowered = {**packed.tried, **({} if job.measure is None else job.measure.lowered)}
     return Lowered(job, packed, RegionCache(packed.module, job.target, names, job.cache, lowered))
 
 

@@ -6,12 +6,17 @@ from typing import Generic, Literal
 from typing_extensions import TypeVar
 
 from accel.accelerator.contraction import Axis, Contraction, Tile
+from accel.region.affine_view import AffineView
 from accel.region.elementwise import Elementwise
 from accel.region.epilogue import Epilogue
 from accel.region.pooling import Pooling
 from accel.region.shapes import Addition, Convolution, PackedActivation, RegionShape, Sides
 from accel.region.tilings import Tiling
 from accel.region.vector_program import VectorProgram
+
+Views = tuple[AffineView | None, ...]
+"""How the tensors of a region lie in DRAM, in the order of its parameters; None of one that is as it is, or is left out
+at the end."""
 
 SHAPES: tuple[type[RegionShape], ...] = (Convolution, Addition, Pooling, Elementwise)
 """The shape of each kind of region."""
@@ -24,7 +29,8 @@ class Region(Generic[Shape_co]):
     """A PrimFunc that the accelerator runs: its shape, what follows it, and how it is cut.
 
     ``host_reason`` says why the host does the rest of the composite; empty where there is none. ``border`` are rows and
-    columns around each image of the result that are in DRAM before the program runs, and that nobody writes.
+    columns around each image of the result that are in DRAM before the program runs, and that nobody writes. ``views``
+    are of its operands, and results, where they lie otherwise than it reads and writes them.
     """
 
     shape: Shape_co
@@ -32,6 +38,7 @@ class Region(Generic[Shape_co]):
     tiling: Tiling
     host_reason: str = ""
     border: Sides = (0, 0, 0, 0)
+    views: Views = ()
 
     @property
     def result(self) -> PackedActivation:
@@ -55,9 +62,10 @@ class Region(Generic[Shape_co]):
 
 @dataclass(frozen=True)
 class VectorRegion:
-    """A PrimFunc that the accelerator runs as a vector program, which says how it is cut."""
+    """A PrimFunc that the accelerator runs as a vector program, which says how it is cut; ``views`` as a region has."""
 
     shape: VectorProgram
+    views: Views = ()
 
 
 AnyRegion = Region | VectorRegion

@@ -1,7 +1,8 @@
 """The model nodes that run on the host, and why."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from tvm import ir
 
@@ -14,8 +15,8 @@ from accel.lowering.ir.function_attributes import (
     HOST_REASON,
     LAUNCHES,
     STORED,
+    UNMOVED,
     VECTOR_REASONS,
-    LaunchInfo,
     load_launches,
 )
 from accel.report.host_reasons import (
@@ -23,6 +24,7 @@ from accel.report.host_reasons import (
     composed_reason,
     host_reason,
     is_movement,
+    movement_reason,
     recurrent_reason,
     vector_reason,
 )
@@ -32,6 +34,29 @@ _LATE_ZERO_POINT = "the zero point of its data, known at run time alone, is take
 _QUANTISED = frozenset(op for _, op in OPERATORS)
 _PLUMBING = ("DequantizeLinear", "QuantizeLinear")
 _STEPS = {(op, "Sub"): _LATE_ZERO_POINT for op in ("ConvInteger", "MatMulInteger")}  # of operators in QDQ form
+
+
+@dataclass(frozen=True)
+class _Unsaid:
+    """Why a machine with a vector unit leaves variables to the host; ``moves`` says that it is one."""
+
+    programs: Mapping[str, str]
+    movement: Mapping[str, str]
+    moves: bool
+
+    def moving(self, variable: str, op: str, title: str) -> str:
+        """Returns why it moves no elements of a variable; empty of what is no movement, or of other machines."""
+        if not self.moves or not is_movement(op):
+            return ""
+        return movement_reason(op, self.movement.get(variable, ""), title)
+
+    def reason(self, variable: str, op: str, title: str, *, shared: bool) -> str:
+        """Returns why the host computes a variable; empty where that depends on the node."""
+        if shared:
+            return f"{title} runs it; the host arranges its data or its result, or scales it"
+        if variable in self.programs and not is_movement(op):
+            return vector_reason(op, self.programs[variable], title)
+        return self.moving(variable, op, title)
 
 
 def host_ops(
@@ -53,24 +78,27 @@ def host_ops(
     reasons = dict(left)
     facts, title = HostGraphFacts.of(imported.model, floats=floats), accelerator.title
     parts: dict[str, dict[str, str]] = {}
-    unsaid = _vector_reasons(module)
+    told_of = _Unsaid(_read(module, VECTOR_REASONS), _read(module, UNMOVED), UNMOVED in module["main"].attrs)
     stored = frozenset[str](json.loads(str(module["main"].attrs[STORED])))
-    for variable, node in _on_host(imported, launches, stored).items():
+    computed = {name for launch in launches if launch.values is not None for name in launch.values.computes}
+    for variable, node in _on_host(imported, stored | computed).items():
         for name in node.covers:
             op = imported.operators.get(name, node.op)
             if op in RECURRENT:
                 reasons[name] = recurrent_reason(op, title, shared=name in shared)
                 continue
             if name not in shared and (found := _part(node, name, op, facts)):
-                parts.setdefault(name, {}).update({found: host_reason(node.name, found, title, facts)})
+                why = told_of.moving(variable, found, title) or host_reason(node.name, found, title, facts)
+                parts.setdefault(name, {}).update({found: why})
                 reasons[name] = composed_reason(op, parts[name])
             # a quantised operator is several steps; the one that is named after it says most
             elif name == node.name or len(node.covers) > 1 or name not in reasons:
                 told = op if op == "DynamicQuantizeLinear" else node.op
-                why = _reason(node.name, told, title, facts, shared=name in shared, unsaid=unsaid.get(variable))
+                why = told_of.reason(variable, told, title, shared=name in shared)
+                why = why or host_reason(node.name, told, title, facts)
                 merged = name not in shared and name != node.name and op not in (told, *_QUANTISED)
                 reasons[name] = f"{op} became part of {told}; {why}" if merged else why
-    causes = _causes(imported, stored)
+    causes = _causes(imported, stored | computed)
     parted = {name: f"the host has a part of it: {'; '.join(found)}" for name, found in causes.items()}
     reasons |= {name: f"{left[name]}; {part}" if name in left else part for name, part in parted.items()}
     for variable, function in module.functions.items():
@@ -87,25 +115,22 @@ def host_ops(
     ]
 
 
-def _on_host(
-    imported: ImportedModel, launches: Iterable[LaunchInfo], stored: Collection[str]
-) -> dict[str, ImportedNode]:
-    """The host's nodes by variable, but for those that vector programs compute, or stores do."""
-    computed = {name for launch in launches if launch.values is not None for name in launch.values.computes}
-    return {variable: node for variable, node in imported.host_nodes.items() if variable not in computed | {*stored}}
+def _on_host(imported: ImportedModel, done: Collection[str]) -> dict[str, ImportedNode]:
+    """The host's nodes by variable, but for those that are ``done``: by vector programs, or by loads and stores."""
+    return {variable: node for variable, node in imported.host_nodes.items() if variable not in done}
 
 
-def _vector_reasons(module: ir.IRModule) -> dict[str, str]:
-    """Why vector programs do not compute a variable; nothing on a machine that has none."""
+def _read(module: ir.IRModule, attribute: str) -> dict[str, str]:
+    """Reasons by variable; nothing on a machine of which there are none."""
     attrs = module["main"].attrs
-    found: dict[str, str] = json.loads(str(attrs[VECTOR_REASONS])) if VECTOR_REASONS in attrs else {}
+    found: dict[str, str] = json.loads(str(attrs[attribute])) if attribute in attrs else {}
     return found
 
 
 def _causes(imported: ImportedModel, stored: Collection[str]) -> dict[str, list[str]]:
     """What the host does for nodes that the accelerator runs, as the recovery of integers noted it.
 
-    ``stored`` are what it was to do and stores do.
+    ``stored`` are what it was to do and the accelerator does.
     """
     found: dict[str, dict[str, None]] = {}
     for variable, node in imported.host_nodes.items():
@@ -125,11 +150,3 @@ def _part(node: ImportedNode, name: str, op: str, facts: HostGraphFacts) -> str:
     if step is None or len(node.covers) > 1 or op in _QUANTISED or step.op_type in _PLUMBING:
         return ""
     return "" if name == node.name and op == step.op_type else str(step.op_type)
-
-
-def _reason(name: str, op: str, title: str, facts: HostGraphFacts, *, shared: bool, unsaid: str | None) -> str:
-    if shared:
-        return f"{title} runs it; the host arranges its data or its result, or scales it"
-    if unsaid is not None and not is_movement(op):
-        return vector_reason(op, unsaid, title)
-    return host_reason(name, op, title, facts)

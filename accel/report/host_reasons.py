@@ -143,6 +143,25 @@ def vector_reason(op: str, reason: str, title: str) -> str:
     return f"{op}: no vector program of {title} has it, as {reason}{_ENDING}"
 
 
+def movement_reason(op: str, reason: str, title: str) -> str:
+    """Returns why neither loads nor stores of an accelerator do what only moves elements, or converts them.
+
+    ``reason`` is empty of what this compiler knows no addresses for.
+    """
+    if op in _TOLD and op not in _JOINS:
+        return _TOLD[op].format(title=title)
+    if not reason:
+        by_data = op.startswith("Gather") or op == "OneHot"
+        reason = _BY_DATA if by_data else "this compiler makes no addresses of loads and stores of it"
+    return f"{op} only moves elements, and {reason.format(title=title)}; the host does it"
+
+
+_JOINS = ("Concat", "QLinearConcat")
+_BY_DATA = (
+    "where it reads depends on data, or is not at steps of one size, and loads of a program are at fixed addresses"
+)
+
+
 @dataclass(frozen=True)
 class HostGraphFacts:
     """What is known of the nodes that are left to the host.

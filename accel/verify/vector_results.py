@@ -96,5 +96,7 @@ def vector_results(packed: ir.IRModule, program: Program, simulation: Simulation
         )
         for number, (name, segment) in enumerate(zip(values.results, ran.launch.outputs, strict=True)):
             array = segment_view(simulation.dram, program.segments[segment]).copy()
+            view = next(iter(region.views[len(operands) + number :]), None)
+            array = array if view is None else view.of(array)
             found[name] = VectorResult(ran.launch.name, name, region.shape, number, operands, array)
     return found

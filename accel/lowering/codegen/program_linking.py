@@ -28,6 +28,7 @@ from accel.lowering.ir.host_runs import (
     main_results,
     needed_bindings,
     split_main,
+    wholes,
 )
 from accel.program.program_model import MOST_INSTRUCTIONS, HostStep, InstructionOrigin, Launch, Program, Segment
 from accel.util.arrays import Int64, Words
@@ -97,6 +98,7 @@ class _Emitter:
         self.dram = _Dram(_alignment(accelerator))
         self.places: dict[relax.Var, Segment] = {}
         self.planes: dict[relax.Var, list[Segment]] = {}
+        self.wholes = wholes(module)
         self.nodes: dict[str, str] = json.loads(str(module["main"].attrs[HOST_NODES]))
         self.launches: dict[str, LaunchInfo] = load_launches(str(module["main"].attrs[LAUNCHES]))
         self.objects = lowered.objects
@@ -149,6 +151,7 @@ class _Emitter:
         return self.dram.constant(f"output{index}", result.value.numpy()).name
 
     def _place(self, var: relax.Var) -> Segment:
+        var = self.wholes.get(var, var)
         if var not in self.places:
             shape = static_shape(var, self.nodes.get(str(var.name), str(var.name)))
             self.places[var] = self.dram.place(str(var.name), shape, str(var.ty.dtype))

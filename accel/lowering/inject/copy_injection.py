@@ -66,7 +66,7 @@ def _made(nest: AffineNest, guard: tirx.Expr | None, choice: OperationMatch, acc
     load = choice.operands["dram" if copy.direction == "load" else "sram"]
     target, source = nest.target, nest.access(load.source, load.indices)
     sram, dram = (target, source) if copy.direction == "load" else (source, target)
-    axes = _with_padding(_element_axes(nest, sram, dram, memory), nest, guard)
+    axes = _with_padding(_element_axes(nest, guard, sram, dram, memory), nest, guard)
     fields: dict[str, Any] = {
         scalar_field(accelerator, copy, name): value for name, value in choice.scalars.items()
     } | {name: tirx.const(value, "int32") for name, value in choice.meaning.operation.when.items()}
@@ -81,10 +81,14 @@ def _unguarded(store: tirx.BufferStore) -> tuple[tirx.Expr | None, tirx.BufferSt
     return None, store
 
 
-def _element_axes(nest: AffineNest, sram: AffineAccess, dram: AffineAccess, memory: Memory) -> list[_Axis]:
+def _element_axes(
+    nest: AffineNest, guard: tirx.Expr | None, sram: AffineAccess, dram: AffineAccess, memory: Memory
+) -> list[_Axis]:
     """Strip the inner loops that make up one element of the memory; the rest counts in elements."""
     size, dense = memory.element_count, 1
     axes = list(zip(nest.variables, nest.extents, sram.strides, dram.strides, strict=True))
+    if guard is None:  # in whatever order the nest walks them; bounds count its loops
+        axes.sort(key=lambda axis: -axis[2])
     while dense < size:
         if not axes or axes[-1][2] != dense or axes[-1][3] != dense:
             raise CompileError(

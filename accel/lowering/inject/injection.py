@@ -14,6 +14,7 @@ from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.copy_injection import inject_copy
+from accel.lowering.inject.divided_loops import without_divisions
 from accel.lowering.inject.operation_matching import DRAM
 from accel.lowering.ir.affine_nest import AffineNest, nest_of
 from accel.lowering.ir.function_attributes import FIRST_PRAGMA, NESTS, map_regions
@@ -82,7 +83,7 @@ def _call(pragma: str, nest: AffineNest, target: Target, first: tirx.Expr | None
     if not copies:
         return inject_compute(nest, computes, target, first)
     try:
-        return inject_copy(nest, copies, target)
+        return inject_copy(without_divisions(nest), copies, target)
     except CompileError as error:
         if not computes:
             raise

@@ -14,7 +14,7 @@ from tvm import ir, tirx
 from accel.accelerator.checks import document_checks
 from accel.accelerator.document import Accelerator
 from accel.region.epilogue import Epilogue
-from accel.region.kinds import SHAPES, AnyRegion, Region, VectorRegion
+from accel.region.kinds import SHAPES, AnyRegion, Region, VectorRegion, Views
 from accel.region.shapes import RegionShape, Sides
 from accel.region.tilings import Tiling
 from accel.region.vector_program import VectorProgram
@@ -25,6 +25,7 @@ JOINED = "cyclops.joined"  # on a composite: the place of its result among the o
 LAUNCHES = "cyclops.launches"
 VECTOR_REASONS = "cyclops.vector_reasons"  # on main: why no vector program computes a variable, by its name, as JSON
 STORED = "cyclops.stored"  # on main: operators that only move data, which the stores of launches do
+UNMOVED = "cyclops.unmoved"  # on main: why the host moves a variable's elements, by its name, as JSON
 MICROOPS = "cyclops.microops"
 ADDRESSES = "cyclops.addresses"
 NESTS = "cyclops.nests"
@@ -120,6 +121,7 @@ class _StoredRegion:
     tiling: Tiling | None = None
     host_reason: str = ""
     border: Sides = (0, 0, 0, 0)
+    views: Views = ()
 
 
 _REGION = TypeAdapter(_StoredRegion)
@@ -132,10 +134,11 @@ _BUFFERS = TypeAdapter(tuple[ScratchpadBuffer, ...])
 def dump_region(region: AnyRegion) -> str:
     """A region as JSON, for a function's attribute."""
     if isinstance(region, VectorRegion):
-        return _REGION.dump_json(_StoredRegion(region.shape.kind, _PROGRAM.dump_python(region.shape))).decode()
-    shape = _SHAPES[region.shape.kind].dump_python(region.shape)
-    stored = _StoredRegion(region.shape.kind, shape, region.epilogue, region.tiling, region.host_reason, region.border)
-    return _REGION.dump_json(stored).decode()
+        stored = _StoredRegion(region.shape.kind, _PROGRAM.dump_python(region.shape), views=region.views)
+    else:
+        shape, parts = _SHAPES[region.shape.kind].dump_python(region.shape), (region.epilogue, region.tiling)
+        stored = _StoredRegion(region.shape.kind, shape, *parts, region.host_reason, region.border, region.views)
+    return _REGION.dump_json(stored, exclude=None if region.views else {"views"}).decode()
 
 
 def region_of(function: ir.BaseFunc) -> AnyRegion | None:
@@ -144,9 +147,9 @@ def region_of(function: ir.BaseFunc) -> AnyRegion | None:
         return None
     stored = _REGION.validate_json(str(function.attrs[REGION]))
     if stored.epilogue is None or stored.tiling is None:
-        return VectorRegion(_PROGRAM.validate_python(stored.shape))
+        return VectorRegion(_PROGRAM.validate_python(stored.shape), stored.views)
     shape = _SHAPES[stored.kind].validate_python(stored.shape)
-    return Region(shape, stored.epilogue, stored.tiling, stored.host_reason, stored.border)
+    return Region(shape, stored.epilogue, stored.tiling, stored.host_reason, stored.border, stored.views)
 
 
 def dump_launches(launches: dict[str, LaunchInfo]) -> str:

@@ -135,6 +135,32 @@ def needed_bindings(bindings: Sequence[relax.VarBinding], outputs: Iterable[rela
     return kept[::-1]
 
 
+_PARTS = "parts"
+
+
+def make_parts(parts: Sequence[relax.Var], ty: relax.TensorType) -> ir.Call:
+    """Returns the tensor that ``parts`` make up: results of launches in one place, of which each wrote some."""
+    return relax.op.call_pure_packed(_PARTS, *parts, ty_args=ty)
+
+
+def read_parts(value: Any) -> list[relax.Var] | None:
+    """Returns what :func:`make_parts` was given; None for any other value."""
+    if not isinstance(value, ir.Call) or getattr(value.op, "name", "") != "relax.call_pure_packed":
+        return None
+    function = value.args[0]
+    named = isinstance(function, relax.ExternFunc) and str(function.global_symbol) == _PARTS
+    return list(value.args[1:]) if named else None
+
+
+def wholes(module: ir.IRModule) -> dict[relax.Var, relax.Var]:
+    """Returns the tensor that each part of one belongs to."""
+    found: dict[relax.Var, relax.Var] = {}
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            found |= dict.fromkeys(read_parts(binding.value) or [], binding.var)
+    return found
+
+
 def main_results(main: relax.Function) -> list[relax.Expr]:
     """What ``main`` returns: variables, or constants."""
     bound = {binding.var: binding.value for block in main.body.blocks for binding in block.bindings}

@@ -14,6 +14,7 @@ from tvm_ffi import structural_mutate
 
 from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.kinds.operand_views import in_views
 from accel.lowering.kinds.registry import kind_of, launch_kind
 from accel.region.kinds import AnyRegion, Region, VectorRegion
 from accel.region.shapes import PackedActivation
@@ -22,22 +23,21 @@ _ROW, _COLUMN = 2, 3  # axes of a packed activation
 
 
 def region_function(region: AnyRegion, gemm: Contraction) -> tirx.PrimFunc:
-    """What a region computes, as tensor expressions over its activations as they lie; a vector program's are whole."""
+    """What a region computes, as tensor expressions over its activations as they lie."""
     if isinstance(region, VectorRegion):
-        return launch_kind(region).expression(region, gemm)
-    return _in_images(kind_of(region).expression(region, gemm), region)
+        return in_views(launch_kind(region).expression(region, gemm), region.views)
+    return in_views(_in_images(kind_of(region).expression(region, gemm), region), region.views)
 
 
 def scheduled_function(function: tirx.PrimFunc, region: AnyRegion, capabilities: Capabilities) -> tirx.PrimFunc:
     """The function of a region, as :func:`region_function` made it, scheduled as its kind does."""
-    if isinstance(region, VectorRegion):
+    if not region.views and (isinstance(region, VectorRegion) or not _moved(function, region)):
         return launch_kind(region).schedule(function, region, capabilities)
-    kind = kind_of(region)
-    if not _moved(function, region):
-        return kind.schedule(function, region, capabilities)
-    plain = kind.expression(region, capabilities.gemm)
+    plain = launch_kind(region).expression(region, capabilities.gemm)
     plain = tirx.PrimFunc(plain.params, plain.body, plain.ret_type, function.attrs)
-    return _in_images(kind.schedule(plain, region, capabilities), region)
+    scheduled = launch_kind(region).schedule(plain, region, capabilities)
+    in_images = scheduled if isinstance(region, VectorRegion) else _in_images(scheduled, region)
+    return in_views(in_images, region.views)
 
 
 def _moved(function: tirx.PrimFunc, region: Region) -> dict[Any, PackedActivation]:

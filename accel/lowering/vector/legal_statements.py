@@ -64,7 +64,7 @@ class Legalizer:
         given: Sequence[relax.Expr],
         ranges: Mapping[relax.Expr, Range],
     ) -> LegalOperator:
-        known = tuple(ranges.get(each) for each in given)
+        known = tuple(_constant_range(each) or ranges.get(each) for each in given)
         key = kind, known
         if key not in self._known:
             try:
@@ -77,6 +77,14 @@ class Legalizer:
         if isinstance(found, str):
             raise UnsaidError(found)
         return found
+
+
+def _constant_range(value: relax.Expr) -> Range | None:
+    """The least and the greatest of a constant's integers."""
+    if not isinstance(value, ir.GenericConst):
+        return None
+    array = value.value.numpy()
+    return (float(array.min()), float(array.max())) if array.size and array.dtype.kind in "iu" else None
 
 
 def _operands(value: ir.Call) -> list[relax.Expr]:

@@ -1,7 +1,7 @@
 """Tiles of a vector program: along which axes it is cut, and which tensors share a buffer on the chip."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from accel.accelerator.document import Accelerator
@@ -37,7 +37,7 @@ def cut_program(whole: Statements, accelerator: Accelerator) -> VectorProgram | 
     uncut: dict[tuple[int, ...], VectorProgram] = {}
     lanes = _lanes(whole.tensors.values(), accelerator)
     best: tuple[tuple[float, int], VectorProgram] | None = None
-    for tile in _tiles(whole):
+    for tile in _tiles(whole.extents, whole.rows):
         cut = tuple(axis for axis, extent in enumerate(whole.extents) if tile[axis] < extent)
         if any(tile[axis] % count for axis, count in lanes.items()):
             continue
@@ -46,6 +46,38 @@ def cut_program(whole: Statements, accelerator: Accelerator) -> VectorProgram | 
         price = _price(whole.extents, tile)
         if (best is None or price < best[0]) and _fits(uncut[cut], tile, accelerator):
             best = price, replace(uncut[cut], tile=tile)
+    return None if best is None else best[1]
+
+
+def best_tile(
+    program: VectorProgram,
+    order: Sequence[int] | None,
+    accelerator: Accelerator,
+    suits: Callable[[Sequence[int]], bool],
+) -> VectorProgram | None:
+    """Returns a program cut anew, into the best tiles that ``suits`` takes; None if none of them fits.
+
+    Args:
+        program: whose buffers stay as they are shared.
+        order: of its axes, along the first of which it is cut; None: in that of its results.
+        accelerator: what it is for.
+        suits: whether tiles will do.
+    """
+    tensors = {tensor.name: tensor for tensor in program.tensors}
+    names = [tensor.name for tensor in program.in_dram]
+    first = len(names) - program.results
+    whole = Statements(program.extents, tensors, tuple(names[:first]), tuple(names[first:]), program.parsed)
+    rows = whole.rows if order is None else [axis for axis in order if axis in whole.rows]
+    lanes = _lanes(program.on_chip, accelerator)
+    best: tuple[tuple[float, int], VectorProgram] | None = None
+    for tile in _tiles(program.extents, rows):
+        cut = any(part < extent for part, extent in zip(tile, program.extents, strict=True))
+        made = replace(program, tile=tile, contexts=2 if cut else 1)
+        if not suits(tile) or any(tile[axis] % count for axis, count in lanes.items()):
+            continue
+        price = _price(program.extents, tile)
+        if (best is None or price < best[0]) and _fits(made, tile, accelerator):
+            best = price, made
     return None if best is None else best[1]
 
 
@@ -123,13 +155,12 @@ def _needed(statements: Sequence[Statement], whole: Statements) -> list[Statemen
     return kept[::-1]
 
 
-def _tiles(whole: Statements) -> Iterator[tuple[int, ...]]:
+def _tiles(extents: Sequence[int], rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Tiles of one, of a few or of all elements along one axis, of one along those outside and of all inside."""
-    rows = whole.rows
-    yield tuple(whole.extents)
+    yield tuple(extents)
     for place, axis in enumerate(rows):
-        for extent in tile_extents(whole.extents[axis]):
-            tile = list(whole.extents)
+        for extent in tile_extents(extents[axis]):
+            tile = list(extents)
             for outer in rows[:place]:
                 tile[outer] = 1
             tile[axis] = extent

@@ -5,7 +5,7 @@ Neighbours go together as long as their axes are the same and the machine can ho
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tvm import ir, relax
 
@@ -32,25 +32,37 @@ from accel.lowering.vector.legal_statements import Legalizer
 from accel.lowering.vector.program_groups import Group, MisfitError
 from accel.lowering.vector.program_tiles import Statements, cut_program, obstacle, without_repeats
 from accel.lowering.vector.whole_floats import LegalOperator, Range
-from accel.region.kinds import VectorRegion
+from accel.region.kinds import AnyRegion, Region, VectorRegion
+
+_IMAGE = 4  # axes of what lies in tiles, of channels and pixels
 
 VECTOR = "vector"
 """The operator of launches of vector programs, and how their functions are called."""
 
 
-def place_vector_programs(module: ir.IRModule, target: Target, host_nodes: Collection[str] = ()) -> ir.IRModule:
+Price = Callable[[AnyRegion], int | None]
+"""The cycles of a region alone; None where they cannot be said."""
+
+
+def place_vector_programs(
+    module: ir.IRModule, target: Target, price: Price, host_nodes: Collection[str] = ()
+) -> ir.IRModule:
     """Returns the module with launches of vector programs in place of host operators; unchanged for most machines.
+
+    Regions that multiply nothing become vector programs too where these take fewer cycles, but for those of images that
+    lie in tiles.
 
     Args:
         module: the integer graph, its composites marked.
         target: what it is for.
+        price: of regions.
         host_nodes: nodes of the model that the host shall run.
     """
     home = home_memory(target.accelerator)
     if home is None:
         return module
     operators = target.derived(_Operators)
-    return _Placement(module, target, home, operators, frozenset(host_nodes)).module()
+    return _Placement(module, target, home, operators, price, frozenset(host_nodes)).module()
 
 
 class _Operators:
@@ -91,7 +103,13 @@ class _Placement:
     """``main``, whose bindings go into groups one after the other."""
 
     def __init__(
-        self, module: ir.IRModule, target: Target, home: str, operators: _Operators, host_nodes: frozenset[str]
+        self,
+        module: ir.IRModule,
+        target: Target,
+        home: str,
+        operators: _Operators,
+        price: Price,
+        host_nodes: frozenset[str],
     ) -> None:
         self._module, self._accelerator, self._home, self._operators = module, target.accelerator, home, operators
         self._contraction = target.contraction
@@ -99,7 +117,7 @@ class _Placement:
         self._bindings = [binding for block in main.body.blocks for binding in block.bindings]
         self._at = {binding.var: number for number, binding in enumerate(self._bindings)}
         self._nodes: dict[str, str] = json.loads(str(main.attrs[HOST_NODES])) if HOST_NODES in main.attrs else {}
-        self._host_nodes = host_nodes
+        self._host_nodes, self._price = host_nodes, price
         self._results = set(main_results(main))
         self._readers: dict[relax.Expr, list[relax.Expr]] = defaultdict(list)
         for binding in self._bindings:
@@ -126,11 +144,14 @@ class _Placement:
         if not isinstance(value, ir.Call):
             return
         composite = self._module[value.op] if is_composite_call(self._module, value) else None
-        if composite is not None and not _is_left(composite):
+        region = None if composite is None else region_of(composite)
+        if composite is not None and (read_composite(composite).macs or self._is_bound(value, composite)):
             return
         if not isinstance(var.ty, relax.TensorType):
             raise UnsaidError("it has several results")
         operator, given, found = self._operators.read(value, var.ty, self._home, composite, self._ranges)
+        if isinstance(region, Region) and not self._is_cheaper(var, operator, given, region):
+            return
         if found is not None:
             self._ranges[var] = found
         candidates = {id(group): group for each in given if (group := self._groups.get(each)) is not None}
@@ -146,6 +167,34 @@ class _Placement:
         if why := self._obstacle(alone):
             raise UncoverableError(why)
         self._groups[var] = alone
+
+    def _is_bound(self, value: ir.Call, composite: relax.Function) -> bool:
+        """Whether a composite is part of another region, or lies in tiles: an image of images that regions make."""
+        made = [self._composite_of(operand) for operand in value.args if isinstance(operand, relax.Var)]
+        if JOINED in composite.attrs or any(each is not None and JOINED in each.attrs for each in made):
+            return True
+        image = len(read_composite(composite).result) == _IMAGE and region_of(composite) is not None
+        return image and all(each is not None and region_of(each) is not None for each in made)
+
+    def _composite_of(self, operand: relax.Var) -> relax.Function | None:
+        """The composite whose result a value is, if that is no part of a vector program."""
+        if operand in self._groups or operand not in self._at:
+            return None
+        value = self._bindings[self._at[operand]].value
+        return self._module[value.op] if is_composite_call(self._module, value) else None
+
+    def _is_cheaper(
+        self, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr], region: Region
+    ) -> bool:
+        """Whether a vector program of an operator alone takes fewer cycles than its region does."""
+        alone = Group(self._home)
+        alone.join(var, operator, given)
+        statements, _, _ = self._statements(alone)
+        program = cut_program(statements, self._accelerator)
+        if program is None:
+            return False
+        cycles, otherwise = self._price(VectorRegion(program)), self._price(region)
+        return cycles is not None and otherwise is not None and cycles < otherwise
 
     def _grown(
         self, group: Group, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]
@@ -292,11 +341,6 @@ class _Placement:
         names = [name for var in group.members for name in self._nodes_of(var)]
         nodes = tuple(dict.fromkeys(names))
         return LaunchInfo(nodes[0] if nodes else f"{VECTOR}_{number}", VECTOR, nodes, 0, values=values)
-
-
-def _is_left(composite: relax.Function) -> bool:
-    """Whether a composite is left to the host, and multiplies nothing: a product takes more than a row."""
-    return region_of(composite) is None and JOINED not in composite.attrs and not read_composite(composite).macs
 
 
 def _names(values: Sequence[relax.Expr]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from accel.isa.family_registry import family_of
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import region_functions
+from accel.lowering.movement.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.graph_partition import partition
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
@@ -41,9 +42,11 @@ def lower(
         RegionStage(
             "partition",
             "",
-            lambda module, target: place_vector_programs(partition(module, target, cost, measure), target),
+            lambda module, target: place_vector_programs(
+                partition(module, target, cost, measure), target, RegionTimer(target)
+            ),
         ),
-        RegionStage("pack", "", pack),
+        RegionStage("pack", "", _packed),
         *REGION_STAGES,
     )
     for stage in stages:
@@ -51,6 +54,13 @@ def lower(
         if stage.name == last:
             return module
     raise AssertionError(last)
+
+
+def _packed(module: ir.IRModule, target: Target) -> ir.IRModule:
+    """As a job packs it."""
+    packed = pack(module, target)
+    moves = home_memory(target.accelerator) is not None
+    return absorb_movement(packed, target, RegionTimer(target)) if moves else packed
 
 
 def build(model: onnx.ModelProto, accelerator: Accelerator, *, settled: bool = False) -> Program:

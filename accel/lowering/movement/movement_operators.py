@@ -1,0 +1,215 @@
+"""Operators that only move elements, as steps of a view: from their result back to an operand, and the other way."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from tvm import ir, relax, tirx
+
+from accel.host.onnx_calls import OnnxCall, read_onnx_call
+from accel.region.affine_view import NotAffineError, ViewBuilder
+
+_RESHAPES = ("relax.expand_dims", "relax.flatten", "relax.reshape", "relax.squeeze")
+_ONNX_RESHAPES = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+
+
+def shape_of_value(value: relax.Expr) -> tuple[int, ...] | None:
+    """Returns the shape of a tensor; None of anything else, or where it depends on data."""
+    shape = getattr(value.ty, "shape", None)
+    if not isinstance(value.ty, relax.TensorType) or not isinstance(shape, relax.ShapeExpr):
+        return None
+    known = [int(extent) for extent in shape.values if isinstance(extent, tirx.IntImm)]
+    return tuple(known) if len(known) == len(shape.values) else None
+
+
+def operand_of(value: relax.Expr, values: dict[relax.Var, relax.Expr]) -> relax.Expr | None:
+    """Returns the one tensor that a movement moves; None of what is none, or has several."""
+    if isinstance(value, relax.Var):
+        return value
+    if isinstance(value, relax.TupleGetItem):
+        parts = values.get(value.tuple_value)
+        return _first(parts) if _is_split(parts) else None
+    if not isinstance(value, ir.Call) or not isinstance(value.op, ir.Op):
+        return None
+    call = read_onnx_call(value)
+    if call is not None:
+        return call.operands[0] if call.op in (*_ONNX_RESHAPES, "Expand", "Gather", "Slice", "Transpose") else None
+    names = (
+        *_RESHAPES,
+        "relax.permute_dims",
+        "relax.strided_slice",
+        "relax.broadcast_to",
+        "relax.nn.pad",
+        "relax.take",
+    )
+    return value.args[0] if value.op.name in names else None
+
+
+def back(value: relax.Expr, values: dict[relax.Var, relax.Expr], view: ViewBuilder) -> ViewBuilder:
+    """Returns the view of a movement's operand, of one of its result.
+
+    Raises:
+        NotAffineError: it is no affine map of indices.
+    """
+    given = operand_of(value, values)
+    shape = None if given is None else shape_of_value(given)
+    if shape is None:
+        raise NotAffineError("it is no movement of one tensor")
+    if isinstance(value, relax.Var):
+        return view
+    if isinstance(value, relax.TupleGetItem):
+        return _part_back(value, values, shape, view)
+    return _call_back(value, shape, view)
+
+
+def _call_back(value: ir.Call, shape: tuple[int, ...], view: ViewBuilder) -> ViewBuilder:
+    name = str(value.op.name)
+    call = read_onnx_call(value)
+    if name in _RESHAPES or (call is not None and call.op in _ONNX_RESHAPES):
+        return view.reshaped(shape)
+    axes = _permutation(value, call, len(shape))
+    if axes is not None:
+        return view.permuted(axes)
+    if name == "relax.broadcast_to" or (call is not None and call.op == "Expand"):
+        return view.broadcast(shape)
+    if name == "relax.take" or (call is not None and call.op == "Gather"):
+        return _rows_back(value, call, shape, view)
+    bounds = _slice(value, call, shape)
+    if bounds is None:
+        raise NotAffineError("what it puts around a tensor is no part of that")
+    return view.sliced(shape, *bounds)
+
+
+def onwards(value: relax.Expr, operand: relax.Expr, view: ViewBuilder) -> tuple[ViewBuilder, float | None]:
+    """Returns the view of a movement's result, of one of its ``operand``, and what fills the rest of the result.
+
+    Raises:
+        NotAffineError: it leaves elements of its operand out, or has them more than once; or it is no movement of it.
+    """
+    shape = shape_of_value(value)
+    if shape is None:
+        raise NotAffineError("it is no movement of one tensor")
+    if isinstance(value, relax.Var):
+        return view, None
+    if not isinstance(value, ir.Call) or not isinstance(value.op, ir.Op) or not operand.same_as(value.args[0]):
+        given = read_onnx_call(value)
+        if given is None or not operand.same_as(given.operands[0]):
+            raise NotAffineError("it is no movement of one tensor")
+    name, call = str(value.op.name), read_onnx_call(value)
+    if name in _RESHAPES or (call is not None and call.op in _ONNX_RESHAPES):
+        return view.reshaped(shape), None
+    axes = _permutation(value, call, len(shape))
+    if axes is not None:
+        return view.permuted([axes.index(axis) for axis in range(len(axes))]), None
+    if name == "relax.nn.pad" and str(value.attrs.pad_mode) == "constant":
+        widths = [int(width) for width in value.attrs.pad_width]
+        if min(widths) >= 0:
+            return view.sliced(shape, widths[::2], [1] * len(shape)), float(value.attrs.pad_value)
+    raise NotAffineError("it keeps not all elements once")
+
+
+def windows_of(value: relax.Expr) -> Iterator[tuple[relax.Expr, tuple[int, ...]]]:
+    """Yields what a concatenation joins, and where each begins in it; nothing of any other value."""
+    call = read_onnx_call(value)
+    if call is not None and call.op == "Concat":
+        operands, axis = list(call.operands), int(call.attributes["axis"])
+    elif (
+        isinstance(value, ir.Call) and value.op == ir.Op.get("relax.concat") and isinstance(value.args[0], relax.Tuple)
+    ):
+        operands, axis = list(value.args[0].fields), int(value.attrs.axis)
+    else:
+        return
+    shape = shape_of_value(value)
+    known = [(each, own) for each in operands if each is not None and (own := shape_of_value(each)) is not None]
+    if shape is None or len(known) < len(operands):
+        return
+    first = [0] * len(shape)
+    for operand, own in known:
+        yield operand, tuple(first)
+        first[axis] += own[axis]
+
+
+def _permutation(value: ir.Call, call: OnnxCall | None, rank: int) -> list[int] | None:
+    if call is not None:
+        if call.op != "Transpose":
+            return None
+        axes = call.attributes.get("perm")
+    elif value.op.name == "relax.permute_dims":
+        axes = value.attrs.axes
+    else:
+        return None
+    return [int(axis) % rank for axis in axes] if axes is not None else list(reversed(range(rank)))
+
+
+def _slice(value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...]) -> tuple[list[int], list[int]] | None:
+    """The first element and the step along each dimension; None of what is no slice, or has no constant bounds."""
+    if call is not None:
+        given = [_constant(each) for each in call.operands[1:]] if call.op == "Slice" else []
+        begin, end, axes, steps = (*given, *[None] * (4 - len(given)))[:4]
+        if begin is None or end is None:
+            return None
+        axes = list(range(len(begin))) if axes is None else axes
+        steps = [1] * len(begin) if steps is None else steps
+    elif value.op.name == "relax.strided_slice":
+        axes, begin, end, *rest = ([int(_number(item)) for item in each.fields] for each in value.args[1:])
+        steps = rest[0] if rest else [1] * len(axes)
+    else:
+        return None
+    firsts, strides = [0] * len(shape), [1] * len(shape)
+    for axis, low, high, step in zip(axes, begin, end, steps, strict=True):
+        firsts[axis], _, strides[axis] = slice(low, high, step).indices(shape[axis])
+    return firsts, strides
+
+
+def _rows_back(value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...], view: ViewBuilder) -> ViewBuilder:
+    """Elements along an axis at constant places, as far as these are steps of one size."""
+    given = value.args[1] if call is None else call.operands[1]
+    axis = value.attrs.axis if call is None else call.attributes.get("axis", 0)
+    at = _constant(given)
+    if at is None or axis is None or not at:
+        raise NotAffineError("where it reads depends on data")
+    axis, extent = int(axis) % len(shape), shape[int(axis) % len(shape)]
+    places = [place + extent if place < 0 else place for place in at]
+    step = places[1] - places[0] if len(places) > 1 else 1
+    if not step or any(other - one != step for one, other in itertools.pairwise(places)):
+        raise NotAffineError("its rows are no steps of one size apart")
+    firsts, steps = [0] * len(shape), [1] * len(shape)
+    firsts[axis], steps[axis] = places[0], step
+    rows = view.reshaped((*shape[:axis], len(places), *shape[axis + 1 :]))
+    return rows.sliced(shape, firsts, steps)
+
+
+def _number(item: Any) -> int:
+    return int(item.value) if isinstance(item, tirx.IntImm) else int(item.value.numpy())
+
+
+def _constant(value: relax.Expr | None) -> list[int] | None:
+    if not isinstance(value, ir.GenericConst):
+        return None
+    return [int(item) for item in np.ravel(value.value.numpy())]
+
+
+def _is_split(value: relax.Expr | None) -> bool:
+    if not isinstance(value, ir.Call):
+        return False
+    call = read_onnx_call(value)
+    return value.op == ir.Op.get("relax.split") or (call is not None and call.op == "Split" and all(call.outputs))
+
+
+def _first(value: Any) -> relax.Expr | None:
+    """The first operand of a call."""
+    call = read_onnx_call(value)
+    return value.args[0] if call is None else call.operands[0]
+
+
+def _part_back(
+    value: relax.TupleGetItem, values: dict[relax.Var, relax.Expr], shape: tuple[int, ...], view: ViewBuilder
+) -> ViewBuilder:
+    """A part of a split: along the one dimension that is shorter."""
+    parts = values[value.tuple_value]
+    fields = [tuple(int(extent) for extent in field.shape.values) for field in parts.ty.fields]
+    axis = next((axis for axis, extent in enumerate(shape) if fields[0][axis] != extent), 0)
+    firsts = [0] * len(shape)
+    firsts[axis] = sum(field[axis] for field in fields[: value.index])
+    return view.sliced(shape, firsts, [1] * len(shape))

@@ -1,0 +1,92 @@
+"""Orders of a vector program: along which axis its buffers are dense, and how it is cut, by how its tensors lie."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from accel.accelerator.document import Accelerator
+from accel.expression.syntax_tree import Access
+from accel.lowering.vector.program_tiles import best_tile
+from accel.region.affine_view import AffineView
+from accel.region.kinds import VectorRegion
+from accel.region.vector_program import UNIT, VectorProgram, axis_name
+
+
+def lying(region: VectorRegion) -> Iterator[tuple[int, ...]]:
+    """Yields the axes of the program, outermost first, as each tensor lies whose rows are not dense."""
+    program = region.shape
+    for tensor, view in zip(program.in_dram, region.views, strict=False):
+        if view is None or view.has_dense_rows:
+            continue
+        steps = dict(zip(tensor.axes, _steps(view), strict=True))
+        steps.pop(UNIT, None)
+        outside = [axis for axis in range(len(program.extents)) if axis not in steps]
+        yield (*outside, *sorted(steps, key=lambda axis: -steps[axis]))
+
+
+def orders_of(region: VectorRegion, accelerator: Accelerator) -> Iterator[VectorRegion]:
+    """Yields a region in the orders in which its tensors lie; as it stands, if its tiles suit its views, first."""
+    program, parts = region.shape, _parts(region)
+    if all(_suits(program.tile[axis], extent, parts.get(axis, ())) for axis, extent in enumerate(program.extents)):
+        yield region
+    else:
+        natural = _in_order(program, None, parts, accelerator)
+        if natural is not None:
+            yield replace(region, shape=natural)
+    if any(accelerator.memory(tensor.memory).element_count > 1 for tensor in program.on_chip):
+        return  # the numbers of an element lie along the last axis
+    for order in dict.fromkeys(lying(region)):
+        made = _in_order(program, order, parts, accelerator)
+        if made is not None and made != program:
+            yield replace(region, shape=made)
+
+
+def _steps(view: AffineView) -> list[float]:
+    """How far apart the nearest elements along each dimension are in the buffer; infinitely where they are one."""
+    strides, found = iter(view.strides), []
+    for atoms in view.atoms:
+        own = [next(strides) for _ in atoms]
+        found.append(min((float(stride) for stride in own if stride), default=math.inf))
+    return found
+
+
+def _parts(region: VectorRegion) -> Mapping[int, tuple[int, ...]]:
+    """Of each axis how many elements are one behind the other where a tensor lies, before it goes on elsewhere."""
+    found: dict[int, tuple[int, ...]] = {}
+    for tensor, view in zip(region.shape.in_dram, region.views, strict=False):
+        for axis, atoms in zip(tensor.axes, view.atoms if view is not None else (), strict=False):
+            inner = tuple(math.prod(atoms[place:]) for place in range(1, len(atoms)))
+            found[axis] = (*found.get(axis, ()), *inner)
+    return found
+
+
+def _suits(tile: int, extent: int, parts: Sequence[int]) -> bool:
+    return tile == extent or all(tile % part == 0 or part % tile == 0 for part in parts)
+
+
+def _in_order(
+    program: VectorProgram, order: Sequence[int] | None, parts: Mapping[int, Sequence[int]], accelerator: Accelerator
+) -> VectorProgram | None:
+    """The program with its buffers dense along the last axes of ``order``, and cut along the first."""
+    places = list(range(len(program.extents))) if order is None else [order.index(axis) for axis in range(len(order))]
+
+    def fits(tile: Sequence[int]) -> bool:
+        return all(_suits(tile[axis], program.extents[axis], own) for axis, own in parts.items() if axis != UNIT)
+
+    chosen = best_tile(program, order, accelerator, fits)
+    if chosen is None or order is None:
+        return chosen
+    memories = {tensor.name: tensor for tensor in program.on_chip}
+
+    def reordered(access: Access) -> Access:
+        if access.name not in memories:
+            return access
+        axes = sorted(memories[access.name].axes, key=places.__getitem__)
+        return Access(access.name, tuple(axis_name(axis) for axis in axes))
+
+    tensors = [
+        replace(tensor, axes=tuple(sorted(tensor.axes, key=places.__getitem__))) if tensor.memory else tensor
+        for tensor in chosen.tensors
+    ]
+    statements = [str(statement.with_accesses(reordered)) for statement in program.parsed]
+    return replace(chosen, tensors=tuple(tensors), statements=tuple(statements))

@@ -1,0 +1,61 @@
+"""What regions cost: cycles, each kind of region once."""
+
+import re
+from collections.abc import Callable, Iterable
+
+from accel.accelerator.document import Accelerator
+from accel.lowering.ir.function_attributes import dump_region
+from accel.lowering.movement.program_orders import orders_of
+from accel.region.kinds import AnyRegion, VectorRegion
+
+Price = Callable[[AnyRegion], int | None]
+"""The cycles of a region alone; None where no instructions do it."""
+
+
+class RegionPrices:
+    """The best of a region's orders, once for all regions that differ in numbers alone."""
+
+    def __init__(self, accelerator: Accelerator, price: Price) -> None:
+        self._accelerator, self._price = accelerator, price
+        self._known: dict[str, tuple[int, int] | None] = {}
+        self._cycles: dict[str, int | None] = {}
+
+    def price(self, region: AnyRegion) -> int | None:
+        """Returns the cycles of a region, or of one that differs in numbers alone."""
+        key = _key(region)
+        if key not in self._cycles:
+            self._cycles[key] = self._price(region)
+        return self._cycles[key]
+
+    def best(self, region: VectorRegion) -> tuple[int, VectorRegion] | None:
+        """Returns the cycles, and the region in the order that takes the fewest; None where no instructions do it.
+
+        Regions that differ in numbers alone are priced alike.
+        """
+        orders = list(orders_of(region, self._accelerator))
+        key = _key(region)
+        if key not in self._known:
+            priced = [
+                (cycles, number) for number, each in enumerate(orders) if (cycles := self.price(each)) is not None
+            ]
+            self._known[key] = min(priced, default=None)
+        found = self._known[key]
+        return None if found is None else (found[0], orders[found[1]])
+
+    def cheapest(self, regions: Iterable[VectorRegion]) -> VectorRegion | None:
+        """Returns the region that takes the fewest cycles; None where no instructions do any of them."""
+        priced = [
+            (cycles, number, each) for number, each in enumerate(regions) if (cycles := self.price(each)) is not None
+        ]
+        return min(priced, key=lambda found: found[:2])[2] if priced else None
+
+    def can(self, region: AnyRegion) -> bool:
+        """Returns whether instructions do a region with the numbers that it has."""
+        return self._price(region) is not None
+
+
+def _key(region: AnyRegion) -> str:
+    return _FLOAT.sub("0.0", dump_region(region))
+
+
+_FLOAT = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
