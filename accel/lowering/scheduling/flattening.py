@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tvm import ir, s_tir, tirx
+from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal, structural_mutate
 
@@ -10,6 +10,7 @@ from accel.accelerator.instructions import Compute
 from accel.accelerator.target import Target
 from accel.lowering.ir.affine_nest import nest_of
 from accel.lowering.ir.function_attributes import map_regions, region_functions
+from accel.lowering.ir.plain_loops import PLAIN_LOOPS
 from accel.lowering.ir.tir_walk import loads_of, pragma_nests, rename_buffers, scope_of
 from accel.region.kinds import AnyRegion
 
@@ -21,28 +22,13 @@ def flatten(module: ir.IRModule, target: Target) -> ir.IRModule:
     instructions can work in place.
     """
     accelerator = target.accelerator
-    lowered = _TVM_PASSES(ir.IRModule(region_functions(module)))
+    lowered = PLAIN_LOOPS(ir.IRModule(region_functions(module)))
     computes = {i.pragma for i in accelerator.instructions if isinstance(i, Compute)}
 
     def flattened(function: tirx.PrimFunc, _region: AnyRegion) -> tirx.PrimFunc:
         return share_buffers_in_place(lowered[str(function.attrs["global_symbol"])], accelerator.pragmas, computes)
 
     return tirx.transform.RemoveNoOp()(map_regions(module, flattened))
-
-
-_TVM_PASSES = ir.transform.Sequential(
-    [
-        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
-        s_tir.transform.ConvertBlocksToOpaque(),
-        s_tir.transform.CompactBufferAllocation(),
-        s_tir.transform.LowerMatchBuffer(),
-        s_tir.transform.LowerOpaqueBlock(),
-        tirx.transform.FlattenBuffer(),
-        tirx.transform.UnrollLoop(),
-        s_tir.transform.StmtSimplify(),
-        tirx.transform.RemoveNoOp(),
-    ]
-)
 
 
 def share_buffers_in_place(function: tirx.PrimFunc, pragmas: set[str], computes: set[str]) -> tirx.PrimFunc:
