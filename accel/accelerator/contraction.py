@@ -1,14 +1,14 @@
 """The contraction of a document: which operation it is and on which tiles, or why there is none."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Operation
+from accel.accelerator.instructions import Compute, Layer, Operation
 from accel.accelerator.memories import Memory
 from accel.accelerator.require import require
-from accel.accelerator.semantics import Semantics, all_semantics
+from accel.accelerator.semantics import LayerSemantics, Semantics, all_layers, all_semantics
 from accel.errors import InvalidAccelerator
 from accel.expression.syntax_tree import Access, Binary, Cast, Expression, walk
 
@@ -42,7 +42,7 @@ def axis_roles(meaning: Semantics, accelerator: Accelerator) -> dict[str, Axis] 
     """
     statement, instruction = meaning.typed.statement, meaning.instruction
     product = factors(statement.value)
-    if not isinstance(instruction, Compute):
+    if not isinstance(instruction, Compute | Layer):
         return ""
     if product is None:
         return _no_product(statement.value)
@@ -86,7 +86,7 @@ def _names(accesses: Sequence[Access]) -> str:
     return ", ".join(str(access) for access in accesses)
 
 
-def _constant(meaning: Semantics, compute: Compute, three: Sequence[Access], accelerator: Accelerator) -> str:
+def _constant(meaning: Semantics, compute: Compute | Layer, three: Sequence[Access], accelerator: Accelerator) -> str:
     """What is wrong with an index that is a number and leaves most of an element unread; empty where nothing is."""
     for access in three:
         shape = meaning.typed.tensors[access.name].shape
@@ -108,7 +108,8 @@ def refuse_contraction(known: Sequence[Semantics], accelerator: Accelerator) -> 
     near = [meaning for meaning in known if axis_roles(meaning, accelerator)]
     for meaning in sorted(near, key=lambda meaning: factors(meaning.typed.statement.value) is None):
         instruction, why = meaning.instruction, axis_roles(meaning, accelerator)
-        at, number = accelerator.instructions.index(instruction), instruction.operations.index(meaning.operation)
+        at = accelerator.instructions.index(instruction)
+        number = [each.name for each in instruction.operations].index(meaning.operation.name)
         nearest = f"{none}; the nearest is {instruction.name}, which does {meaning.typed.statement}: {why}; {_LIKE}"
         require(condition=False, path=f"instructions.{at}.operations.{number}.does", message=nearest)
     raise InvalidAccelerator(f"instructions: {none}; {_LIKE}", field="accelerator.instructions")
@@ -148,10 +149,10 @@ class Contraction:
 
     In its expression the first factor is the data, unless only the second can be by its type. ``zero`` is the operation
     of the same instruction that clears accumulators, ``overwrite`` the one that writes the product with ``=``; each may
-    be None.
+    be None. Where the document has instructions as large as a layer and no smaller ones, it is what these repeat.
     """
 
-    instruction: Compute
+    instruction: Compute | Layer
     accumulate: Operation
     zero: Operation | None
     overwrite: Operation | None
@@ -199,15 +200,26 @@ def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = No
     """
     known = all_semantics(accelerator) if known is None else known
     found = [candidate for meaning in known if (candidate := _contraction(meaning, accelerator, known)) is not None]
+    layers = all_layers(accelerator) if not found else ()
+    found += [candidate for layer in layers if (candidate := _repeated(layer, accelerator)) is not None]
     if not found:
-        refuse_contraction(known, accelerator)
+        refuse_contraction((*known, *(layer.does for layer in layers)), accelerator)
     return max(found, key=lambda candidate: candidate.macs)
+
+
+def _repeated(layer: LayerSemantics, accelerator: Accelerator) -> Contraction | None:
+    """The contraction that a layer repeats, if it sums products: with its accumulators on the chip."""
+    if layer.begins is None or layer.ends is None:
+        return None
+    found = _contraction(layer.does, accelerator, ())
+    cleared = str(layer.begins.typed.statement) == f"{layer.does.typed.statement.target} = 0"
+    return found if found is None or not cleared else replace(found, zero=layer.operation)
 
 
 def _contraction(meaning: Semantics, accelerator: Accelerator, known: Sequence[Semantics]) -> Contraction | None:
     statement, instruction = meaning.typed.statement, meaning.instruction
     product, roles = factors(statement.value), axis_roles(meaning, accelerator)
-    if not isinstance(instruction, Compute) or product is None or isinstance(roles, str):
+    if not isinstance(instruction, Compute | Layer) or product is None or isinstance(roles, str):
         return None
     data, weights = product
     types = [meaning.typed.tensors[access.name].dtype for access in (data, weights)]
@@ -233,7 +245,7 @@ def _fit(data: str, weights: str) -> bool:
 def _tile(
     access: Access, roles: dict[str, Axis], tile_axes: tuple[Axis, Axis], meaning: Semantics, accelerator: Accelerator
 ) -> Tile:
-    assert isinstance(meaning.instruction, Compute)
+    assert isinstance(meaning.instruction, Compute | Layer)
     present = [roles[axis] for axis in access.axes]
     extents = {roles[axis]: extent for axis, extent in meaning.typed.extents.items() if axis in roles}
     first, second = [axis for axis in tile_axes if axis not in present] + present

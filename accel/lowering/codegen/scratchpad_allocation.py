@@ -13,7 +13,7 @@ from tvm import ir, tirx
 from tvm_ffi import structural_mutate
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import AnyInstruction, Compute, Copy, MicroOps
+from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Layer, MicroOps
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.codegen.microop_tables import MicroOpTable, OperandWalk, dump_tables, microops_of
@@ -99,7 +99,7 @@ def _microops_buffer(
 def _dram_bases(function: tirx.PrimFunc, view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var, tirx.Var]:
     """A base address for each tensor in DRAM; one that counts bytes may pass 31 bits."""
     copies = [accelerator.instruction(site.name) for site in view.sites]
-    wide = any(isinstance(copy, Copy) and copy.dram_unit == "byte" for copy in copies)
+    wide = any(isinstance(copy, Copy | Layer) and copy.dram_unit == "byte" for copy in copies)
     dtype = "int64" if wide else "int32"
     return {buffer: tirx.Var(f"{buffer.name}_base", dtype) for buffer in function.params}
 
@@ -158,6 +158,8 @@ class _Rewriter:
         self._note_uses(instruction, fields, instruction_calls.site_of(statement))
         if isinstance(instruction, Copy):
             return instruction_calls.call(name, self._copy(instruction, fields))
+        if isinstance(instruction, Layer):
+            return instruction_calls.call(name, self._in_dram(instruction, fields))
         if isinstance(instruction, Compute):
             if instruction.microops is not None:
                 return instruction_calls.call(name, self._walked(instruction, instruction.microops, fields, loops))
@@ -203,6 +205,23 @@ class _Rewriter:
         elif str(base.ty.dtype) == "int64":
             offset = tirx.Cast("int64", offset)
         addresses = {names.sram: place.address_of(index), names.dram: simplify(offset + base)}
+        return addresses | fields
+
+    def _in_dram(self, layer: Layer, fields: dict[str, Any]) -> dict[str, Any]:
+        """Every operand's address in DRAM; one that the operation does not use is at 0."""
+        addresses = {}
+        for name, operand in layer.operands.items():
+            if operand.dram is None or instruction_calls.operand(name) not in fields:
+                continue
+            base = self.views[instruction_calls.buffer_of(fields.pop(instruction_calls.operand(name)))]
+            memory = self.accelerator.memory(operand.memory)
+            unit = layer.unit_bytes(name, memory)
+            self.units[base] = unit
+            offset = fields.pop(instruction_calls.index(name))
+            if str(base.ty.dtype) == "int64":
+                offset = tirx.Cast("int64", offset)
+            offset = offset * tirx.const(layer.element_bytes(name, memory) // unit, str(base.ty.dtype))
+            addresses[operand.dram] = simplify(offset + base)
         return addresses | fields
 
     def _addressed(self, instruction: Compute, fields: dict[str, Any]) -> dict[str, Any]:

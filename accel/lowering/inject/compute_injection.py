@@ -5,7 +5,7 @@ from typing import Any
 from tvm import tirx
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute
+from accel.accelerator.instructions import Compute, Layer
 from accel.accelerator.semantics import Semantics, scalar_field
 from accel.accelerator.target import Target
 from accel.errors import CompileError
@@ -36,7 +36,7 @@ def _made(nest: AffineNest, choice: OperationMatch, accelerator: Accelerator) ->
     instruction = choice.meaning.instruction
     assert isinstance(instruction, Compute)
     accesses = _accesses(nest, choice)
-    axes = _outer_axes(nest, choice.meaning, accesses, accelerator)
+    axes = outer_axes(nest, choice.meaning, accesses, accelerator)
     assignment = assign_hardware_loops(axes, instruction, list(accesses), accelerator)
     fields: dict[str, Any] = {}
     for name, access in accesses.items():
@@ -72,12 +72,16 @@ def _accesses(nest: AffineNest, choice: OperationMatch) -> dict[str, AffineAcces
     return {name: found[name] for name in instruction.operands if name in found}
 
 
-def _outer_axes(
+def outer_axes(
     nest: AffineNest, meaning: Semantics, accesses: dict[str, AffineAccess], accelerator: Accelerator
 ) -> list[LoopAxis]:
-    """Take the instruction's own tile out of the nest; what is left steps over whole elements."""
+    """Take the instruction's own tile out of the nest; what is left steps over whole elements.
+
+    Raises:
+        CompileError: the nest does not walk the tile.
+    """
     instruction = meaning.instruction
-    assert isinstance(instruction, Compute)
+    assert isinstance(instruction, Compute | Layer)
     left = [
         (extent, tuple(access.strides[i] for access in accesses.values()), nest.variables[i])
         for i, extent in enumerate(nest.extents)
@@ -109,7 +113,7 @@ def _take_part(
     axis: str,
     extent: int,
     strides: tuple[int, ...],
-    instruction: Compute,
+    instruction: Compute | Layer,
 ) -> None:
     """Take an axis out of a loop of ``left`` that is so many times as long; the rest of that takes longer steps."""
     for at, (whole, steps, variable) in reversed(list(enumerate(left))):

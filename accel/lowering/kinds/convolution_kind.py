@@ -1,5 +1,6 @@
 """Convolutions and dense layers as regions: sums of products over channels and taps, and their epilogue."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -32,6 +33,9 @@ from accel.lowering.kinds.contraction.tile_schedule import (
     schedule_tiles,
     start_accumulators,
 )
+from accel.lowering.kinds.layers.layer_options import layer_convolutions
+from accel.lowering.kinds.layers.layer_schedule import schedule_layer_sums
+from accel.lowering.kinds.layers.layer_tilings import Scheduled, layer_operations
 from accel.lowering.kinds.region_kind import (
     JoinedCall,
     PackedOperands,
@@ -68,11 +72,17 @@ class ConvolutionKind:
 
     shape = Convolution
     operators = frozenset({"conv2d", "dense", "matmul"})
+    by_layers = True
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Convolution]] | Refusal:
         """The ways to run a composite, the cheapest first; or why there is none."""
-        found = contraction_options(request.composite, request.use, request.capabilities, request.cost)
-        return Refusal(found) if isinstance(found, str) else found
+        composite, use, capabilities = request.composite, request.use, request.capabilities
+        found = contraction_options(composite, use, capabilities, request.cost)
+        layers = layer_convolutions(composite, use, capabilities, _scheduled(capabilities))
+        if isinstance(found, str) and isinstance(layers, str):
+            return Refusal(found if capabilities.small else layers)
+        options = [each for each in (found, layers) if not isinstance(each, str)]
+        return sorted(itertools.chain(*options), key=lambda option: option.cycles)
 
     def pack(self, request: PackRequest[Convolution], operands: PackedOperands) -> PackedRegion[Convolution]:
         """The region over its data as they lie; one with a residual addition behind it takes the other operand too."""
@@ -135,10 +145,14 @@ class ConvolutionKind:
         """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""
         conv = region.shape
         groups = conv.groups if conv.group_blocks > 1 else 1
+        if region.tiling.layer:
+            return schedule_layer_sums(function, region, capabilities, groups)
         return schedule_tiles(function, region, capabilities, _place, groups)
 
     def instructions(self, region: Region[Convolution], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order."""
+        if region.tiling.layer:
+            return layer_operations(region, _scheduled(capabilities), capabilities)
         return contraction_operations(region.epilogue, capabilities)
 
     def host_layout(self, region: Region[Convolution]) -> list[str]:
@@ -151,10 +165,18 @@ class ConvolutionKind:
         return found
 
 
+def _scheduled(capabilities: Capabilities) -> Scheduled:
+    """What makes the function of a region that a layer does, scheduled as its tiling says."""
+    kind = ConvolutionKind()
+    return lambda region: kind.schedule(kind.expression(region, capabilities.gemm), region, capabilities)
+
+
 def contraction_options(
     composite: CompositeRegion, use: CompositeUse, capabilities: Capabilities, cost: TilingCost
 ) -> list[TilingOption[Convolution]] | str:
     """The ways to run a composite with its own epilogue, the cheapest first; or why there is none."""
+    if not capabilities.small:
+        return f"{capabilities.accelerator.title} has no instruction for a tile of it"
     ending = plan_epilogue(composite, capabilities)
     if isinstance(ending, str):
         return ending

@@ -35,6 +35,7 @@ class ElementwiseKind(LanewiseKind[Elementwise]):
 
     shape = Elementwise
     operators = frozenset({"add", "elementwise"})
+    by_layers = False
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Elementwise]] | Refusal:
         """The way to run a composite, or why there is none."""

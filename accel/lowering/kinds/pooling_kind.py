@@ -26,6 +26,7 @@ class PoolingKind(LanewiseKind[Pooling]):
 
     shape = Pooling
     operators = frozenset({"max_pool"})
+    by_layers = False
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Pooling]] | Refusal:
         """The way to run a composite, or why there is none."""

@@ -8,7 +8,7 @@ from tvm import ir, relax, tirx
 from typing_extensions import TypeVar
 
 from accel.accelerator.contraction import Contraction
-from accel.accelerator.instructions import Compute, Copy, Operation
+from accel.accelerator.instructions import Compute, Copy, Layer, Operation
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.dataflow import CompositeUse
@@ -107,7 +107,7 @@ class UsedOperation:
     """An operation of the accelerator that a launch uses, and what for."""
 
     role: Role
-    instruction: Copy | Compute
+    instruction: Copy | Compute | Layer
     operation: Operation
 
 
@@ -130,11 +130,13 @@ class LaunchKind(Protocol[Launched_contra]):
 class RegionKind(Protocol[Shape]):
     """A kind of region: how composites become regions of it, and how such regions are packed, scheduled and reported.
 
-    ``shape`` is the type of its regions' shapes, and ``operators`` are the composites that it may run.
+    ``shape`` is the type of its regions' shapes, and ``operators`` are the composites that it may run. ``by_layers``:
+    instructions as large as a layer may do it.
     """
 
     shape: type[Shape]
     operators: frozenset[str]
+    by_layers: bool
 
     def plan(self, request: PlanRequest) -> Sequence[TilingOption[Shape]] | Refusal:
         """The ways to run a composite, the cheapest first; or why there is none."""

@@ -72,7 +72,7 @@ def _shared() -> Any:
 
 
 BASES: dict[str, Any] = {
-    **{name: _preset(name) for name in ("vta", "mvin-mvout", "output-stationary", "vector", "gemmini")},
+    **{name: _preset(name) for name in ("vta", "mvin-mvout", "output-stationary", "vector", "gemmini", "conv-engine")},
     "tokens": _with_tokens(),
     "parts": _of_parts(),
     "shared": _shared(),

@@ -15,6 +15,7 @@ from tests.unit.accel.accelerator.refused.costs import COSTS
 from tests.unit.accel.accelerator.refused.encoding import ENCODING
 from tests.unit.accel.accelerator.refused.expressions import EXPRESSIONS
 from tests.unit.accel.accelerator.refused.families import FAMILIES
+from tests.unit.accel.accelerator.refused.layers import LAYERS
 from tests.unit.accel.accelerator.refused.names import NAMES
 from tests.unit.accel.accelerator.refused.reach import REACH
 from tests.unit.accel.accelerator.refused.sync import SYNC
@@ -33,6 +34,7 @@ CASES: tuple[Case, ...] = (
     *EXPRESSIONS,
     *COSTS,
     *FAMILIES,
+    *LAYERS,
 )
 
 
