@@ -16,7 +16,8 @@ from accel.errors import CompileError
 from accel.expression.cost_expression import parse_cost
 from accel.expression.syntax_tree import ExpressionError
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.inject.layer_injection import LayerLoop, LayerMatch, OtherStatementsError, answering, match_within
+from accel.lowering.inject.layer_injection import answering
+from accel.lowering.inject.layer_matching import LayerLoop, LayerMatch, OtherStatementsError, match_within
 from accel.lowering.ir.affine_nest import constant_value
 from accel.lowering.ir.plain_loops import PLAIN_LOOPS
 from accel.lowering.ir.tir_walk import pragma_nests
