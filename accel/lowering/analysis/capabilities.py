@@ -294,7 +294,7 @@ def _capabilities(target: Target) -> Capabilities:
     gemm, accelerator = target.contraction, target.accelerator
     known = tuple(meaning for meaning in target.semantics if _in_step(meaning.instruction, gemm, accelerator))
     if isinstance(gemm.instruction, Layer):  # how its sums begin and end is what other machines have copies for
-        layers = [meaning for meaning in target.layers if meaning.sums == gemm.dst.name]
+        layers = [meaning for meaning in target.layers if meaning.instruction is gemm.instruction and meaning.sums]
         known += tuple(each for meaning in layers for each in (meaning.begins, meaning.ends) if each is not None)
     return Capabilities(target, gemm, known)
 

@@ -21,6 +21,7 @@ from accel.lowering.kinds.contraction.epilogue_stages import (
     accumulated,
     inner,
     operand_name,
+    padded_data,
     placeholder,
     stage_name,
     with_epilogue,
@@ -105,7 +106,7 @@ class ConvolutionKind:
         shape = (*blocks, *gemm.weights.shape)
         weights = te.placeholder(shape, gemm.weights.memory.dtype, name="weights")
         rows, columns = tiling.out_pitch_h, tiling.out_pitch_w
-        padded = _padded(data, conv, rows, columns)
+        padded = padded_data(data, conv, rows, columns)
         (sh, sw), (dh, dw) = conv.strides, conv.dilation
         axes = [
             te.reduce_axis((0, extent), name)
@@ -309,26 +310,6 @@ def _packed_stack(
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
     shape = (rows, conv.out_blocks * gemm.out_channels)
     return PackedRegion(replace(region, shape=conv), arguments, composite, shape, stack=(batch, rows, columns))
-
-
-def _padded(data: te.Tensor, conv: Convolution, rows: int, columns: int) -> te.Tensor:
-    """The data as far as the tiles reach, zero outside; the data itself where nothing is outside."""
-    top, left = conv.padding[:2]
-    height = (rows - 1) * conv.strides[0] + (conv.kernel[0] - 1) * conv.dilation[0] + 1
-    width = (columns - 1) * conv.strides[1] + (conv.kernel[1] - 1) * conv.dilation[1] + 1
-    inside_h = top == 0 and height <= conv.data.height
-    inside_w = left == 0 and width <= conv.data.width
-    if inside_h and inside_w:
-        return data
-    shape = (data.shape[0], data.shape[1], height, width, data.shape[4], data.shape[5])
-
-    def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, b: tirx.Var, i: tirx.Var) -> tirx.Expr:
-        bounds = [] if inside_h else [y >= top, y < top + conv.data.height]
-        bounds += [] if inside_w else [x >= left, x < left + conv.data.width]
-        value = data[n, c, y - top, x - left, b, i]
-        return te.if_then_else(te.all(*bounds), value, tirx.const(0, str(data.dtype)))
-
-    return te.compute(shape, element, name="padded")
 
 
 def _place(sch: Schedule, region: Region[Convolution], tile: TileLoops, capabilities: Capabilities) -> None:

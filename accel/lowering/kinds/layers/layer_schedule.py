@@ -26,17 +26,21 @@ def layer_of(tiling: Tiling, capabilities: Capabilities) -> Layer:
 
 
 def schedule_layer_sums(
-    function: tirx.PrimFunc, region: Region[Any], capabilities: Capabilities, groups: int = 1
+    function: tirx.PrimFunc, region: Region[Any], capabilities: Capabilities, groups: int = 1, lanes: int = 1
 ) -> tirx.PrimFunc:
-    """A sum of products whose tile is one nest: each of its results is begun, summed and ended before the next."""
+    """Sums, or maxima, whose tile is one nest: each of its results is begun, summed and ended before the next.
+
+    The last ``lanes`` axes that are summed lie within an element.
+    """
     sch = UncheckedSchedule(ir.IRModule({"main": function}))
     tile = tile_loops(sch, region.tiling, groups)
     block = sch.get_sblock(ACCUMULATE)
     padded = named_block(sch, "padded")
     if padded is not None:
         sch.compute_inline(padded)
-    c, y, x, b, o, *summed, lane = sch.get_loops(block)[tile.depth :]
-    sch.reorder(c, y, x, *summed, b, o, lane)
+    c, y, x, b, o, *inner = sch.get_loops(block)[tile.depth :]
+    summed, within = inner[: len(inner) - lanes], inner[len(inner) - lanes :]
+    sch.reorder(c, y, x, *summed, b, o, *within)
     sch.annotate(c, layer_of(region.tiling, capabilities).pragma, 1)
     sch.reverse_compute_at(sch.get_sblock(_RESULT), x, preserve_unit_loops=True)
     sch.set_scope(block, 0, capabilities.gemm.dst.memory.scope)

@@ -19,6 +19,7 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.inject.layer_injection import answering
 from accel.lowering.inject.layer_matching import LayerLoop, LayerMatch, OtherStatementsError, match_within
 from accel.lowering.ir.affine_nest import constant_value
+from accel.lowering.ir.layer_numbers import layer_numbers
 from accel.lowering.ir.plain_loops import PLAIN_LOOPS
 from accel.lowering.ir.tir_walk import pragma_nests
 from accel.lowering.kinds.layers.layer_schedule import TILE_LOOPS, layer_of
@@ -199,8 +200,7 @@ class _Priced:
     def _fields(self) -> dict[str, Float64]:
         """The numbers (n,) of the fields, but for addresses."""
         one = np.ones(len(self.tiles[0]))
-        numbers = {name: _number(value) for name, value in self.match.fields.items()}
-        found = {name: one * number for name, number in numbers.items() if number is not None}
+        found = {name: one * number for name, number in layer_numbers(self.layer, self.match.fields).items()}
         for extent, loop in self.match.loops.items():
             found[extent] = one * self._extent(loop)
         for operand in self.layer.operands.values():
@@ -214,12 +214,6 @@ class _Priced:
             return 1
         axis = self.axis_of.get(loop.variable)
         return loop.extent if axis is None else self.tiles[axis]
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, tirx.FloatImm):
-        return float(value.value)
-    return constant_value(value)
 
 
 def block_choices(out_blocks: int, group_blocks: int) -> list[int]:
