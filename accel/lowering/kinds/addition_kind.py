@@ -70,7 +70,6 @@ class AdditionKind:
 
     shape = Addition
     operators = frozenset({"add"})
-    by_layers = True
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Addition]] | Refusal:
         """The way to run a composite, or why there is none.

@@ -73,7 +73,6 @@ class ConvolutionKind:
 
     shape = Convolution
     operators = frozenset({"conv2d", "dense", "matmul"})
-    by_layers = True
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Convolution]] | Refusal:
         """The ways to run a composite, the cheapest first; or why there is none."""

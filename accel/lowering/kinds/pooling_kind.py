@@ -41,7 +41,6 @@ class PoolingKind(LanewiseKind[Pooling]):
 
     shape = Pooling
     operators = frozenset({"max_pool"})
-    by_layers = True
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Pooling]] | Refusal:
         """The way to run a composite, or why there is none."""

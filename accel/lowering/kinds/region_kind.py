@@ -130,13 +130,11 @@ class LaunchKind(Protocol[Launched_contra]):
 class RegionKind(Protocol[Shape]):
     """A kind of region: how composites become regions of it, and how such regions are packed, scheduled and reported.
 
-    ``shape`` is the type of its regions' shapes, and ``operators`` are the composites that it may run. ``by_layers``:
-    instructions as large as a layer may do it.
+    ``shape`` is the type of its regions' shapes, and ``operators`` are the composites that it may run.
     """
 
     shape: type[Shape]
     operators: frozenset[str]
-    by_layers: bool
 
     def plan(self, request: PlanRequest) -> Sequence[TilingOption[Shape]] | Refusal:
         """The ways to run a composite, the cheapest first; or why there is none."""

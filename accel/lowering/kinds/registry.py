@@ -39,10 +39,6 @@ def plan_region(request: PlanRequest) -> Sequence[TilingOption] | str:
     refused: Refusal | None = None
     for kind in KINDS:
         if request.composite.op in kind.operators:
-            if not request.capabilities.small and not kind.by_layers:
-                title = request.capabilities.accelerator.title
-                refused = refused or Refusal(f"no instruction of {title} does it: they are as large as a layer")
-                continue
             found = kind.plan(request)
             if not isinstance(found, Refusal):
                 return found
