@@ -85,11 +85,20 @@ def eight_wide(document: Document) -> None:
 
 
 def shifts(document: Document) -> None:
-    """Results that shift to the right, without a float."""
-    for operation, low in zip(instruction(document, "convolve")["operations"], (-128, 0), strict=True):
-        operation["ends"] = f"Y[n] = i8(clip((SUM[n] + (1 << shift - 1)) >> shift, {low}, 127))"
-    fields = instruction(document, "convolve")["fields"]
-    fields[:] = [{"name": "shift", "lsb": 32, "bits": 5} if each["name"] == "scale" else each for each in fields]
+    """Results that shift to the right, without a float, within bounds that are no fields."""
+    layer = instruction(document, "convolve")
+    (operation,) = layer["operations"]
+    ends = "Y[n] = i8(clip((SUM[n] + (1 << shift - 1)) >> shift, {}, 127))"
+    layer["operations"] = [
+        operation | {"name": name, "when": {"relu": relu}, "ends": ends.format(low)}
+        for name, relu, low in (("shift", 0, -128), ("shift_relu", 1, 0))
+    ]
+    more = [{"name": "shift", "lsb": 32, "bits": 5}, {"name": "relu", "lsb": 8, "bits": 1}]
+    layer["fields"] = [*_without(layer, "scale", "low", "high"), *more]
+
+
+def _without(layer: Document, *names: str) -> list[Document]:
+    return [each for each in layer["fields"] if each["name"] not in names]
 
 
 def wide_results(document: Document) -> None:
@@ -97,7 +106,7 @@ def wide_results(document: Document) -> None:
     layer = instruction(document, "convolve")
     del layer["operands"]["Y"]["dram_dtype"]
     layer["operations"] = [layer["operations"][0] | {"ends": "Y[n] = SUM[n]"}]
-    layer["fields"] = [each for each in layer["fields"] if each["name"] != "scale"]
+    layer["fields"] = _without(layer, "scale", "low", "high")
 
 
 def cleared(document: Document) -> None:
@@ -106,7 +115,7 @@ def cleared(document: Document) -> None:
     for operation in layer["operations"]:
         operation["begins"] = "SUM[n] = 0"
     del layer["operands"]["BIAS"], layer["loops"][0]["steps"]["BIAS"]
-    layer["fields"] = [each for each in layer["fields"] if each["name"] != "bias"]
+    layer["fields"] = _without(layer, "bias")
 
 
 def vector_with_layers(cycles: str) -> Accelerator:

@@ -6,6 +6,7 @@ from tests.unit.accel.accelerator.refused.case import REMOVED, Case
 
 _CONVOLVE = "instructions/convolve"
 _ADD = "instructions/add"
+_SUM = f"{_CONVOLVE}/operations/requantise"
 
 
 def _field(name: str, **changes: Any) -> Any:
@@ -20,7 +21,7 @@ def _with_a_window(old: Any) -> Any:
     loops = [loop | ({"factors": {}} if loop["extent"] == "kernel_columns" else {}) for loop in old["loops"]]
     fields = [
         field | ({"bits": 20} if field["name"] == "w_column" else {})
-        for field in (*old["fields"], {"name": "w_width", "lsb": 640, "bits": 8})
+        for field in (*old["fields"], {"name": "w_width", "lsb": 8, "bits": 8})
     ]
     return old | {"operands": operands, "loops": loops, "fields": fields}
 
@@ -91,21 +92,21 @@ LAYERS: tuple[Case, ...] = (
     ),
     _case(
         "a beginning without an end",
-        f"{_CONVOLVE}/operations/scale/ends", REMOVED, f"{_CONVOLVE}/operations/scale/begins", "begins without ends",
+        f"{_SUM}/ends", REMOVED, f"{_SUM}/begins", "begins without ends",
     ),
     _case(
         "sums that forget",
-        f"{_CONVOLVE}/operations/scale/does", "SUM[n] = i32(X[k]) * i32(W[n, k])",
-        f"{_CONVOLVE}/operations/scale/does", "keeps nothing of the points before",
+        f"{_SUM}/does", "SUM[n] = i32(X[k]) * i32(W[n, k])",
+        f"{_SUM}/does", "keeps nothing of the points before",
     ),
     _case(
         "a beginning of something else",
-        f"{_CONVOLVE}/operations/scale/begins", "Y[n] = 0", f"{_CONVOLVE}/operations/scale/begins", "both must be one",
+        f"{_SUM}/begins", "Y[n] = 0", f"{_SUM}/begins", "both must be one",
     ),
     _case(
         "an end that does not read the sums",
-        f"{_CONVOLVE}/operations/scale/ends", "Y[n] = i8(BIAS[n])",
-        f"{_CONVOLVE}/operations/scale/ends", "does not read SUM",
+        f"{_SUM}/ends", "Y[n] = i8(BIAS[n])",
+        f"{_SUM}/ends", "does not read SUM",
     ),
     _case(
         "a result on the chip",
@@ -113,18 +114,18 @@ LAYERS: tuple[Case, ...] = (
     ),
     _case(
         "a result that is read",
-        f"{_ADD}/operations/scale/does", "Y[n] = max(Y[n], A[n])",
-        f"{_ADD}/operations/scale/does", "reads Y, which the layer itself writes",
+        f"{_ADD}/operations/requantise/does", "Y[n] = max(Y[n], A[n])",
+        f"{_ADD}/operations/requantise/does", "reads Y, which the layer itself writes",
     ),
     _case(
         "an expression of the wrong type",
-        f"{_CONVOLVE}/operations/scale/ends", "Y[n] = SUM[n]", f"{_CONVOLVE}/operations/scale/ends", "int8",
+        f"{_SUM}/ends", "Y[n] = SUM[n]", f"{_SUM}/ends", "int8",
     ),
     _case(
         "results that reach nobody",
         f"{_CONVOLVE}/operations",
         lambda old: [each | {"ends": "Y[n] = i8(SUM[n])"} for each in old],
-        f"{_CONVOLVE}/operations/scale/ends", "no results of convolve reach the host",
+        f"{_SUM}/ends", "no results of convolve reach the host",
     ),
     _case(
         "a use of a memory that there is not",
