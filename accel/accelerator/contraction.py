@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Copy, Operation
+from accel.accelerator.instructions import Compute, Copy, Layer, Operation
 from accel.accelerator.memories import Memory
 from accel.accelerator.require import require
-from accel.accelerator.semantics import Semantics, all_semantics, scalar_field
+from accel.accelerator.semantics import LayerSemantics, Semantics, all_layers, all_semantics, scalar_field
 from accel.errors import InvalidAccelerator
 from accel.expression.syntax_tree import Access, AffineIndex, Binary, Cast, Expression, Index, index_terms, walk
 
@@ -42,7 +42,7 @@ def axis_roles(meaning: Semantics, accelerator: Accelerator) -> dict[str, Axis] 
     """
     statement, instruction = meaning.typed.statement, meaning.instruction
     product = factors(statement.value)
-    if not isinstance(instruction, Compute):
+    if not isinstance(instruction, Compute | Layer):
         return ""
     if product is None:
         return _no_product(statement.value)
@@ -52,7 +52,7 @@ def axis_roles(meaning: Semantics, accelerator: Accelerator) -> dict[str, Axis] 
     three = (statement.target, *product)
     slid: tuple[str, ...] = ()
     if statement.slides:
-        sliding = _sliding(meaning, instruction, accelerator)
+        sliding = _sliding(meaning, instruction, accelerator) if isinstance(instruction, Compute) else None
         if sliding is None:
             return f"it slides as no layer does; {_SLIDING}"
         slid = sliding.axes
@@ -162,7 +162,7 @@ def _names(accesses: Sequence[Access]) -> str:
     return ", ".join(str(access) for access in accesses)
 
 
-def _constant(meaning: Semantics, compute: Compute, three: Sequence[Access], accelerator: Accelerator) -> str:
+def _constant(meaning: Semantics, compute: Compute | Layer, three: Sequence[Access], accelerator: Accelerator) -> str:
     """What is wrong with an index that is a number and leaves most of an element unread; empty where nothing is."""
     for access in three:
         shape = meaning.typed.tensors[access.name].shape
@@ -184,7 +184,8 @@ def refuse_contraction(known: Sequence[Semantics], accelerator: Accelerator) -> 
     near = [meaning for meaning in known if axis_roles(meaning, accelerator)]
     for meaning in sorted(near, key=lambda meaning: factors(meaning.typed.statement.value) is None):
         instruction, why = meaning.instruction, axis_roles(meaning, accelerator)
-        at, number = accelerator.instructions.index(instruction), instruction.operations.index(meaning.operation)
+        at = accelerator.instructions.index(instruction)
+        number = [each.name for each in instruction.operations].index(meaning.operation.name)
         nearest = f"{none}; the nearest is {instruction.name}, which does {meaning.typed.statement}: {why}; {_LIKE}"
         require(condition=False, path=f"instructions.{at}.operations.{number}.does", message=nearest)
     raise InvalidAccelerator(f"instructions: {none}; {_LIKE}", field="accelerator.instructions")
@@ -234,9 +235,10 @@ class Contraction:
     of the same instruction that clears accumulators, ``overwrite`` the one that writes the product with ``=``; each may
     be None. Where it slides, tiles are those of one column and one tap, and ``slides`` are what operations under its
     pragma do at once, in the order of the document. ``stage`` is None where a copy loads the weights' memory.
+    Where the document has instructions as large as a layer and no smaller ones, it is what these repeat.
     """
 
-    instruction: Compute
+    instruction: Compute | Layer
     accumulate: Operation
     zero: Operation | None
     overwrite: Operation | None
@@ -276,8 +278,10 @@ class Contraction:
     @property
     def overwrites(self) -> bool:
         """Whether sums can begin with a product that overwrites: no loop of the instruction itself goes on with one."""
-        moves = all(loop.steps.get(self.dst.name) for loop in self.instruction.loops)
-        return self.overwrite is not None and self.instruction.microops is None and moves
+        instruction = self.instruction
+        if self.overwrite is None or self.slides or not isinstance(instruction, Compute):
+            return False
+        return instruction.microops is None and all(loop.steps.get(self.dst.name) for loop in instruction.loops)
 
     @property
     def macs(self) -> int:
@@ -309,8 +313,10 @@ def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = No
     """
     known = all_semantics(accelerator) if known is None else known
     found = [candidate for meaning in known if (candidate := _contraction(meaning, accelerator, known)) is not None]
+    layers = all_layers(accelerator) if not found else ()
+    found += [candidate for layer in layers if (candidate := _repeated(layer, accelerator)) is not None]
     if not found:
-        refuse_contraction(known, accelerator)
+        refuse_contraction((*known, *(layer.does for layer in layers)), accelerator)
     best = max(found, key=lambda candidate: candidate.macs)
     best = replace(best, stage=_weight_stage(best.weights, known, accelerator))
     if not best.slides:
@@ -357,10 +363,19 @@ def _slides_beside(gemm: Contraction, known: Sequence[Semantics], accelerator: A
             yield slide
 
 
+def _repeated(layer: LayerSemantics, accelerator: Accelerator) -> Contraction | None:
+    """The contraction that a layer repeats, if it sums products: with its accumulators on the chip."""
+    if layer.begins is None or layer.ends is None:
+        return None
+    found = _contraction(layer.does, accelerator, ())
+    cleared = str(layer.begins.typed.statement) == f"{layer.does.typed.statement.target} = 0"
+    return found if found is None or not cleared else replace(found, zero=layer.operation)
+
+
 def _contraction(meaning: Semantics, accelerator: Accelerator, known: Sequence[Semantics]) -> Contraction | None:
     statement, instruction = meaning.typed.statement, meaning.instruction
     product, roles = factors(statement.value), axis_roles(meaning, accelerator)
-    if not isinstance(instruction, Compute) or product is None or isinstance(roles, str):
+    if not isinstance(instruction, Compute | Layer) or product is None or isinstance(roles, str):
         return None
     data, weights = product
     types = [meaning.typed.tensors[access.name].dtype for access in (data, weights)]
@@ -368,6 +383,9 @@ def _contraction(meaning: Semantics, accelerator: Accelerator, known: Sequence[S
         data, weights = weights, data
         roles = {axis: _SWAPPED[role] for axis, role in roles.items()}
     same = {str(other.typed.statement): other.operation for other in known if other.instruction is instruction}
+    slide = None
+    if statement.slides and isinstance(instruction, Compute):
+        slide = _sliding(meaning, instruction, accelerator)
     return Contraction(
         instruction=instruction,
         accumulate=meaning.operation,
@@ -376,7 +394,7 @@ def _contraction(meaning: Semantics, accelerator: Accelerator, known: Sequence[S
         dst=_tile(statement.target, roles, ("m", "n"), meaning, accelerator),
         data=_tile(data, roles, ("m", "k"), meaning, accelerator),
         weights=_tile(weights, roles, ("n", "k"), meaning, accelerator),
-        slides=tuple(filter(None, [_sliding(meaning, instruction, accelerator)])) if statement.slides else (),
+        slides=() if slide is None else (slide,),
     )
 
 
@@ -387,7 +405,7 @@ def _fit(data: str, weights: str) -> bool:
 def _tile(
     access: Access, roles: dict[str, Axis], tile_axes: tuple[Axis, Axis], meaning: Semantics, accelerator: Accelerator
 ) -> Tile:
-    assert isinstance(meaning.instruction, Compute)
+    assert isinstance(meaning.instruction, Compute | Layer)
     present = [roles[axis] for axis in access.axes if axis in roles]
     extents = {roles[axis]: extent for axis, extent in meaning.typed.extents.items() if axis in roles}
     first, second = [axis for axis in tile_axes if axis not in present] + present

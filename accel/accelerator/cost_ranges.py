@@ -7,7 +7,7 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_names, span
-from accel.accelerator.instructions import BitField, Compute, Copy, Instruction
+from accel.accelerator.instructions import BitField, Compute, Copy, Instruction, Layer
 from accel.expression.cost_expression import Cost
 from accel.expression.syntax_tree import Literal, walk
 from accel.util.arrays import Float64
@@ -62,13 +62,13 @@ def cost_sizes(instruction: Instruction) -> list[str]:
 
 def linked_fields(instruction: Instruction) -> dict[str, str]:
     """Returns fields that repeat the extent of a hardware loop, each with the field of the extent."""
-    loops = instruction.loops if isinstance(instruction, Compute) else ()
+    loops = instruction.loops if isinstance(instruction, Compute | Layer) else ()
     return {name: loop.extent for loop in loops for name in loop.repeated_in}
 
 
 def field_choices(instruction: Instruction) -> list[dict[str, int]]:
     """Returns the fields that choose each operation; one empty choice for an instruction without operations."""
-    operations = instruction.operations if isinstance(instruction, Copy | Compute) else ()
+    operations = instruction.operations if isinstance(instruction, Copy | Compute | Layer) else ()
     return [operation.when for operation in operations] or [{}]
 
 
@@ -121,7 +121,11 @@ def _bounded(accelerator: Accelerator, instruction: Instruction) -> dict[str, Ra
             if operand.address is not None:
                 memory = accelerator.memory(operand.memory)
                 found[operand.address] = (0, most(operand.address, memory.depth - span(operand, memory)))
+    if isinstance(instruction, Compute | Layer):
         found |= {loop.extent: (1, most(loop.extent, loop.limit)) for loop in instruction.loops}
+    if isinstance(instruction, Layer):
+        windows = (window for operand in instruction.operands.values() for window in operand.windows)
+        found |= {window.extent: (1, most(window.extent, None)) for window in windows}
     return found
 
 

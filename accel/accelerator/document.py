@@ -6,7 +6,7 @@ from pydantic import Field
 
 from accel.accelerator.base import Count, DocumentPart, Label, Name
 from accel.accelerator.calibration import CalibrationRecord
-from accel.accelerator.instructions import AnyInstruction, BitField, Compute, Copy, Finish, Instruction
+from accel.accelerator.instructions import AnyInstruction, BitField, Compute, Copy, Finish, Instruction, Layer
 from accel.accelerator.memories import Dram, Memory
 from accel.accelerator.tables import AnyTable
 
@@ -233,8 +233,13 @@ class Accelerator(DocumentPart):
 
     @property
     def pragmas(self) -> set[str]:
-        """The pragmas of the copies and computes."""
-        return {i.pragma for i in self.instructions if isinstance(i, Copy | Compute)}
+        """The pragmas of the copies, computes and layers."""
+        return {i.pragma for i in self.instructions if isinstance(i, Copy | Compute | Layer)}
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The instructions as large as a layer."""
+        return tuple(i for i in self.instructions if isinstance(i, Layer))
 
     @property
     def finish(self) -> Finish | None:

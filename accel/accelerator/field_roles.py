@@ -1,10 +1,10 @@
 """The roles of an instruction's fields: addresses, extents, strides, tokens; and the fields by name."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import BitField, Compute, Copy, Instruction, Operand
+from accel.accelerator.instructions import BitField, Compute, Copy, HardwareLoop, Instruction, Layer, Operand
 from accel.accelerator.memories import Memory
 from accel.accelerator.require import listed, require
 
@@ -19,6 +19,8 @@ def field_roles(instruction: Instruction) -> Iterator[tuple[str, str]]:
             yield f"copy_fields.{role}", field
     if isinstance(instruction, Compute):
         yield from _compute_roles(instruction)
+    if isinstance(instruction, Layer):
+        yield from _layer_roles(instruction)
 
 
 def _compute_roles(instruction: Compute) -> Iterator[tuple[str, str]]:
@@ -28,7 +30,25 @@ def _compute_roles(instruction: Compute) -> Iterator[tuple[str, str]]:
     if instruction.microops is not None:
         yield "microops.begin", instruction.microops.begin
         yield "microops.end", instruction.microops.end
-    for index, loop in enumerate(instruction.loops):
+    yield from _loop_roles(instruction.loops)
+
+
+def _layer_roles(layer: Layer) -> Iterator[tuple[str, str]]:
+    for name, operand in layer.operands.items():
+        if operand.dram is not None:
+            yield f"operands.{name}.dram", operand.dram
+        for index, window in enumerate(operand.windows):
+            at = f"operands.{name}.windows.{index}"
+            for extent, field in window.over.items():
+                yield f"{at}.over.{extent}", field
+            for role in ("before", "extent", "pitch"):
+                if (field_name := getattr(window, role)) is not None:
+                    yield f"{at}.{role}", field_name
+    yield from _loop_roles(layer.loops)
+
+
+def _loop_roles(loops: Sequence[HardwareLoop]) -> Iterator[tuple[str, str]]:
+    for index, loop in enumerate(loops):
         yield f"loops.{index}.extent", loop.extent
         for at, field in enumerate(loop.repeated_in):
             yield f"loops.{index}.repeated_in.{at}", field

@@ -240,6 +240,117 @@ class Compute(Instruction):
     microops: Annotated[MicroOps | None, Field(description="the table of addresses that it walks, if any")] = None
 
 
+class Window(DocumentPart):
+    """One direction in which a kernel moves over an operand of a layer, in positions; outside are zeros.
+
+    The position is the sum of its loops' iterations, each times its step, less what lies ``before``. Those from 0 up to
+    the ``extent`` are in DRAM, ``pitch`` elements from one to the next; all others are zero.
+    """
+
+    over: Annotated[
+        dict[FieldName, FieldName],
+        Field(
+            min_length=1,
+            max_length=4,
+            description="extent of a loop -> the field that holds its step, positions: strides, dilation",
+            examples=[{"rows": "stride_rows", "kernel_rows": "dilation_rows"}],
+        ),
+    ]
+    before: Annotated[
+        FieldName | None, Field(description="the field of zeros before the first, positions", examples=["pad_top"])
+    ] = None
+    extent: Annotated[FieldName, Field(description="the field of positions that are in DRAM", examples=["height"])]
+    pitch: Annotated[
+        FieldName | None,
+        Field(
+            description="the field from one to the next in DRAM, in the unit of addresses; without it, next to it",
+            examples=["row_pitch"],
+        ),
+    ] = None
+
+
+class LayerOperand(DocumentPart):
+    """A tensor of a layer, seen as elements of a memory on the chip: in DRAM, or kept on the chip while it runs."""
+
+    memory: Annotated[
+        Name, Field(description="the memory on the chip that its elements go through", examples=["buffer"])
+    ]
+    dram: Annotated[
+        FieldName | None,
+        Field(
+            description="the field of its first address in DRAM; without it, it is on the chip alone", examples=["x"]
+        ),
+    ] = None
+    dram_dtype: Annotated[
+        DType | None, Field(description="type of a scalar in DRAM, if not that of the memory", examples=["int8"])
+    ] = None
+    windows: Annotated[
+        tuple[Window, ...], Field(max_length=3, description="how a kernel moves over it, and what pads it")
+    ] = ()
+
+
+class LayerOperation(Operation):
+    """One of the things that a layer can do.
+
+    Without ``begins`` and ``ends`` it does one thing at every point of its loops. With them what it sums is on the
+    chip: it begins at every point of the loops in which the result steps, goes on over the others, and ends there.
+    """
+
+    begins: Annotated[Expression | None, Field(description="what the sums begin as", examples=["ACC[n] = B[n]"])] = None
+    ends: Annotated[
+        Expression | None,
+        Field(description="what becomes of them", examples=["Y[n] = i8(clip(rint(f32(ACC[n]) * scale), -128, 127))"]),
+    ] = None
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """All that it does, in its order."""
+        return tuple(text for text in (self.begins, self.does, self.ends) if text is not None)
+
+
+class Layer(Instruction):
+    """A whole nest of loops over tensors in DRAM: what it needs on the chip it brings there itself."""
+
+    kind: Annotated[Literal["layer"], Field(description="a nest of loops over tensors in DRAM")] = "layer"
+    pragma: Pragma
+    dram_unit: Annotated[
+        Literal["element", "byte"],
+        Field(description="what DRAM addresses, factors and pitches count", examples=["byte"]),
+    ] = "element"
+    operands: Annotated[
+        dict[Name, LayerOperand],
+        Field(min_length=1, max_length=8, description="the tensors of its expressions by name"),
+    ]
+    loops: Annotated[tuple[HardwareLoop, ...], Field(max_length=8, description="its loops, outermost first")] = ()
+    operations: Annotated[
+        tuple[LayerOperation, ...], Field(min_length=1, max_length=16, description="what it can do, chosen by fields")
+    ]
+    uses: Annotated[
+        dict[Name, Cost],
+        Field(
+            max_length=32,
+            description="memory -> elements of it that it needs, from the first on; nothing else may be there",
+            examples=[{"buffer": "in_blocks * height * width"}],
+        ),
+    ] = Field(default_factory=dict)
+
+    @property
+    def microops(self) -> None:
+        """It walks no table."""
+
+    def type_in_dram(self, name: str, memory: Memory) -> DType:
+        """Returns the type of an operand's scalars, whose elements go through ``memory``."""
+        return self.operands[name].dram_dtype or memory.dtype
+
+    def unit_bytes(self, name: str, memory: Memory) -> int:
+        """Returns the bytes that an operand's addresses count."""
+        return self.element_bytes(name, memory) if self.dram_unit == "element" else 1
+
+    def element_bytes(self, name: str, memory: Memory) -> int:
+        """Returns the bytes of an element of an operand in DRAM."""
+        return memory.element_count * DTYPE_BYTES[self.type_in_dram(name, memory)]
+
+
 class Part(Instruction):
     """A word that other instructions are made of: they name it in their ``sequence``.
 
@@ -265,4 +376,4 @@ class Finish(Instruction):
     kind: Annotated[Literal["finish"], Field(description="it ends a launch")] = "finish"
 
 
-AnyInstruction = Annotated[Copy | Compute | Part | Sync | Finish, Field(discriminator="kind")]
+AnyInstruction = Annotated[Copy | Compute | Layer | Part | Sync | Finish, Field(discriminator="kind")]

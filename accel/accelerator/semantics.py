@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Copy, Instruction, Operation
+from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Instruction, Layer, LayerOperation, Operation
 from accel.accelerator.memories import Memory
 from accel.expression.element_types import CAST_TO, TensorType
 from accel.expression.lookup_tables import LookupTable
 from accel.expression.parser import parse_statement
 from accel.expression.simplify import simplify_product
+from accel.expression.syntax_tree import Statement
 from accel.expression.typecheck import Typed, check_statement
 
 _SCALARS = {"unsigned": "int32", "signed": "int32", "float32": "float32"}
@@ -23,9 +24,42 @@ class Semantics:
     ``typed`` is its statement in the form that programs have: a product without casts that change nothing.
     """
 
-    instruction: Copy | Compute
+    instruction: Copy | Compute | Layer
     operation: Operation
     typed: Typed
+
+
+@dataclass(frozen=True)
+class LayerSemantics:
+    """One operation of a layer: what it does at every point of its loops, or how its sums begin, go on and end.
+
+    Without sums ``begins`` and ``ends`` are None.
+    """
+
+    instruction: Layer
+    operation: LayerOperation
+    begins: Semantics | None
+    does: Semantics
+    ends: Semantics | None
+
+    @property
+    def statements(self) -> tuple[Semantics, ...]:
+        """All of them, in their order."""
+        return tuple(each for each in (self.begins, self.does, self.ends) if each is not None)
+
+    @property
+    def written(self) -> str:
+        """The operand that it leaves in DRAM."""
+        return self.statements[-1].typed.statement.target.name
+
+    def sums_over(self, loop: HardwareLoop) -> bool:
+        """Returns whether it sums over a loop: its result does not step there."""
+        return self.written not in loop.factors and self.written not in loop.steps
+
+    @property
+    def sums(self) -> str | None:
+        """The operand that is on the chip while it sums; None where it does not."""
+        return None if self.ends is None else self.does.typed.statement.target.name
 
 
 def all_semantics(accelerator: Accelerator) -> tuple[Semantics, ...]:
@@ -55,9 +89,13 @@ def semantics_of(accelerator: Accelerator, instruction: Copy | Compute) -> Itera
     for operation in operations:
         statement = parse_statement(operation.does)
         scalars = {name: scalar_type(accelerator, instruction, name) for name in statement.scalars}
-        tables = {table.name: table.lookup() for table in accelerator.tables if table.name in statement.tables}
-        typed = _typed(operation.does, tuple(tensors.items()), tuple(scalars.items()), tuple(tables.items()))
+        tables = _tables_of(statement, accelerator)
+        typed = _typed(operation.does, tuple(tensors.items()), tuple(scalars.items()), tables)
         yield Semantics(instruction, operation, typed)
+
+
+def _tables_of(statement: Statement, accelerator: Accelerator) -> tuple[tuple[str, LookupTable], ...]:
+    return tuple((table.name, table.lookup()) for table in accelerator.tables if table.name in statement.tables)
 
 
 @functools.lru_cache(maxsize=1024)  # as with what is parsed: a document's are asked for again and again
@@ -70,8 +108,43 @@ def _typed(
     return simplify_product(check_statement(parse_statement(does), dict(tensors), dict(scalars), dict(tables)))
 
 
-def operand_types(accelerator: Accelerator, instruction: Copy | Compute) -> dict[str, TensorType]:
+def all_layers(accelerator: Accelerator) -> tuple[LayerSemantics, ...]:
+    """Returns the semantics of all layers, in the order of the document.
+
+    Raises:
+        ExpressionError: an expression cannot be parsed, or does not fit its operands.
+    """
+    return tuple(meaning for layer in accelerator.layers for meaning in layer_semantics(accelerator, layer))
+
+
+def layer_semantics(accelerator: Accelerator, layer: Layer) -> Iterator[LayerSemantics]:
+    """Yields the semantics of a layer's operations.
+
+    Raises:
+        ExpressionError: an expression cannot be parsed, or does not fit its operands.
+    """
+    tensors = tuple(operand_types(accelerator, layer).items())
+
+    def of(operation: LayerOperation, text: str) -> Semantics:
+        statement = parse_statement(text)
+        scalars = tuple((name, scalar_type(accelerator, layer, name)) for name in statement.scalars)
+        tables = _tables_of(statement, accelerator)
+        return Semantics(layer, operation, _typed(text, tensors, scalars, tables))
+
+    for each in layer.operations:
+        begins = None if each.begins is None else of(each, each.begins)
+        yield LayerSemantics(
+            layer, each, begins, of(each, each.does), None if each.ends is None else of(each, each.ends)
+        )
+
+
+def operand_types(accelerator: Accelerator, instruction: Copy | Compute | Layer) -> dict[str, TensorType]:
     """Returns the tensors that an instruction's expressions may name; for a copy ``dram`` and ``sram``, one element."""
+    if isinstance(instruction, Layer):
+        memories = {name: accelerator.memory(operand.memory) for name, operand in instruction.operands.items()}
+        return {
+            name: TensorType(instruction.type_in_dram(name, memory), memory.shape) for name, memory in memories.items()
+        }
     if isinstance(instruction, Copy):
         memory = accelerator.memory(instruction.memory)
         return {

@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 
 from accel.accelerator.contraction import Contraction, contraction
 from accel.accelerator.document import Accelerator
-from accel.accelerator.semantics import Semantics, all_semantics
+from accel.accelerator.semantics import LayerSemantics, Semantics, all_layers, all_semantics
 
 _T = TypeVar("_T")
 
@@ -29,6 +29,15 @@ class Target:
             ExpressionError: an expression that is none, or does not fit its operands.
         """
         return all_semantics(self.accelerator)
+
+    @cached_property
+    def layers(self) -> tuple[LayerSemantics, ...]:
+        """All operations of instructions as large as a layer, in the order of the document.
+
+        Raises:
+            ExpressionError: an expression that is none, or does not fit its operands.
+        """
+        return all_layers(self.accelerator)
 
     @cached_property
     def contraction(self) -> Contraction:

@@ -152,6 +152,14 @@ class Addition:
         first = self.operands[0]
         return PackedActivation.dense(first.batch, first.blocks, first.height, first.width)
 
+    @property
+    def weights(self) -> tuple[int, int]:
+        """The whole weights, (m, n)."""
+        m = n = 0
+        for upper, lower in self.levels:
+            m, n = (m << LEVEL_BITS) + upper, (n << LEVEL_BITS) + lower
+        return m, n
+
 
 LEVEL_BITS = 7
 _WEIGHT_MAX = 127

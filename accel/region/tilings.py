@@ -21,7 +21,8 @@ class Tiling:
     stays while the others pass: none (``stream``), the weights of one group of output channels
     (``weights``), or the data of one output tile (``data``). A tile has output blocks of one group, or those of several
     groups of one block each. Contexts are the copies of each buffer: 2 let the
-    next tile load while this one computes.
+    next tile load while this one computes. ``layer`` is the instruction that does a whole tile by itself; without one
+    several do, in the accelerator's scratchpads.
     """
 
     out_blocks: int
@@ -35,6 +36,7 @@ class Tiling:
     result_contexts: int
     out_pitch_h: int
     out_pitch_w: int
+    layer: str = ""
 
 
 BORDER_WORTH = 1.25

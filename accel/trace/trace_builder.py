@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Copy, Instruction
+from accel.accelerator.instructions import Compute, Copy, Instruction, Layer, LayerOperation
 from accel.program.program_model import HostStep, Program
 from accel.trace.program_trace import Trace
 from accel.trace.trace_names import HostSpan, LaunchSpan, Queue, RowSemantics, TraceNames, TraceOperation
@@ -129,14 +129,15 @@ def _row_semantics(instruction: Instruction, accelerator: Accelerator) -> Iterat
     """The expressions that the instruction itself may be, or the sequences that end with it."""
     varying = {field.name for field in instruction.fields if field.value is None}
     for one in accelerator.instructions:
-        if not isinstance(one, Copy | Compute) or accelerator.parts(one)[-1] != instruction:
+        if not isinstance(one, Copy | Compute | Layer) or accelerator.parts(one)[-1] != instruction:
             continue
         prefix = f"{instruction.name}." if one.sequence else ""
         for operation in one.operations:
             own = {
                 name.removeprefix(prefix): value for name, value in operation.when.items() if name.startswith(prefix)
             }
-            yield RowSemantics(text=operation.does, when={name: v for name, v in own.items() if name in varying})
+            does = "; ".join(operation.statements) if isinstance(operation, LayerOperation) else operation.does
+            yield RowSemantics(text=does, when={name: v for name, v in own.items() if name in varying})
 
 
 def _span(result: "LaunchResult") -> LaunchSpan:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import AnyInstruction, Compute, Copy
+from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Layer
 from accel.catalog.load_accelerator import accelerator_id
 from service.web.figures.document_words import bus_words, contracted, waiting_words
 
@@ -53,7 +53,7 @@ def _memories(accelerator: Accelerator) -> Table:
 def _instructions(accelerator: Accelerator) -> Table:
     table = Table("instruction", "unit", "kind", "pragma", "does")
     for instruction in accelerator.instructions:
-        pragma = instruction.pragma if isinstance(instruction, Copy | Compute) else ""
+        pragma = instruction.pragma if isinstance(instruction, Copy | Compute | Layer) else ""
         does = Text("\n".join(_semantics(instruction)))
         table.add_row(instruction.name, instruction.unit, instruction.kind, pragma, does)
     return table
@@ -66,6 +66,8 @@ def _semantics(instruction: AnyInstruction) -> list[str]:
         return [moves, *(f"{operation.name}: {operation.does}" for operation in instruction.operations)]
     if isinstance(instruction, Compute):
         return [f"{operation.name}: {operation.does}" for operation in instruction.operations]
+    if isinstance(instruction, Layer):
+        return [f"{operation.name}: {'; '.join(operation.statements)}" for operation in instruction.operations]
     return []
 
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from accel.accelerator.contraction import DATA_TYPES, WEIGHT_TYPES, Contraction, Tile, contraction
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Copy, Finish
+from accel.accelerator.instructions import Compute, Copy, Finish, Layer
 from accel.accelerator.require import require, together
-from accel.accelerator.semantics import Semantics, semantics_of
+from accel.accelerator.semantics import Semantics, layer_semantics, semantics_of
 from accel.expression.syntax_tree import Access, Binary, Call, Cast, Scalar
 from accel.expression.syntax_tree import Literal as Number
 from accel.expression.typecheck import TypedExpression
@@ -114,6 +114,9 @@ def check_copies(accelerator: Accelerator) -> None:
                 same = f"{moves}; a {copy.direction} has the same indices on both sides"
                 require(preserves_positions(meaning), path, same)
         gemm = contraction(accelerator)
+        if isinstance(gemm.instruction, Layer):
+            _check_layer_results(accelerator, gemm.instruction)
+            return
         for tile in (gemm.data, gemm.weights):
             with apart():
                 _check_load(tile, gemm, places)
@@ -185,6 +188,22 @@ def _check_results(accelerator: Accelerator, gemm: Contraction, places: list[Pla
     require(condition=False, path=at, message=none)
 
 
+def _check_layer_results(accelerator: Accelerator, layer: Layer) -> None:
+    """Sums that begin as a bias must leave as int8 or int32 in a way that is known."""
+    known = [meaning for meaning in layer_semantics(accelerator, layer) if meaning.ends is not None]
+    for meaning in known:
+        assert meaning.ends is not None
+        memory = accelerator.memory(layer.operands[meaning.written].memory)
+        way, dtype = copy_kind(meaning.ends), layer.type_in_dram(meaning.written, memory)
+        if (dtype == "int32" and way == "plain") or (dtype == "int8" and way in ("scaled", "shifted")):
+            return
+    index = accelerator.instructions.index(layer)
+    number = [each.name for each in layer.operations].index(known[0].operation.name)
+    ending, expected = known[0].statements[-1].typed.statement, _RESULTS.replace("sram", "sums")
+    none = f"{ending}: no results of {layer.name} reach the host; {expected}"
+    require(condition=False, path=f"instructions.{index}.operations.{number}.ends", message=none)
+
+
 def _brings_results(copy: Copy, meaning: Semantics, *, narrows: bool) -> bool:
     way = copy_kind(meaning)
     if copy.dram_dtype == "int32":
@@ -231,6 +250,9 @@ def _touched(accelerator: Accelerator) -> Iterator[tuple[str, bool]]:
     for instruction in accelerator.instructions:
         if isinstance(instruction, Copy):
             yield instruction.memory, instruction.direction == "load"
+        if isinstance(instruction, Layer):
+            names = {operand.memory for operand in instruction.operands.values()} | instruction.uses.keys()
+            yield from ((name, filled) for name in sorted(names) for filled in (True, False))
         if not isinstance(instruction, Compute):
             continue
         if instruction.microops is not None:
@@ -269,9 +291,13 @@ def _elsewhere(accelerator: Accelerator) -> str:
 
 def _check_operands(accelerator: Accelerator) -> None:
     for index, instruction in enumerate(accelerator.instructions):
-        if not isinstance(instruction, Compute):
+        if isinstance(instruction, Layer):
+            statements = [each for meaning in layer_semantics(accelerator, instruction) for each in meaning.statements]
+        elif isinstance(instruction, Compute):
+            statements = list(semantics_of(accelerator, instruction))
+        else:
             continue
-        used = {name for meaning in semantics_of(accelerator, instruction) for name in meaning.typed.tensors}
+        used = {name for meaning in statements for name in meaning.typed.tensors}
         for name in instruction.operands:
             idle = f"no operation of {instruction.name} uses {name}; name it in one, or leave it out"
             require(name in used, f"instructions.{index}.operands.{name}", idle)

@@ -14,6 +14,7 @@ from accel.accelerator.checks.field_checks import (
     check_roles,
     check_unit,
 )
+from accel.accelerator.checks.layer_checks import check_layer_expressions, check_layer_room
 from accel.accelerator.checks.memory_checks import check_addresses, check_capacity
 from accel.accelerator.checks.semantics_checks import (
     COPY_COST_NAMES,
@@ -24,7 +25,7 @@ from accel.accelerator.checks.semantics_checks import (
 )
 from accel.accelerator.checks.token_checks import check_tokens
 from accel.accelerator.document import Accelerator, Composite, Operator
-from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Instruction
+from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Instruction, Layer
 from accel.accelerator.require import require, require_distinct, require_known, together
 from accel.accelerator.tables import AnyTable, InterpolatedTable
 from accel.expression.element_types import limits
@@ -65,7 +66,7 @@ def check_names(path: str, instruction: Instruction, accelerator: Accelerator) -
     copies = isinstance(instruction, Copy) or instruction.name in moving
     taken = (*COST_NAMES, *(COPY_COST_NAMES if copies else ()))
     with together() as apart:
-        if isinstance(instruction, Copy | Compute):
+        if isinstance(instruction, Copy | Compute | Layer):
             with apart():
                 _check_pragma(f"{path}.pragma", instruction.pragma)
         for number, field in enumerate(instruction.fields):
@@ -233,6 +234,8 @@ def _check_fields_in_use(path: str, instruction: Instruction, accelerator: Accel
             check_roles(path, instruction, accelerator)
             check_instruction(path, instruction, accelerator)
             check_semantics(path, instruction, accelerator)
+            if isinstance(instruction, Layer):
+                check_layer_expressions(path, instruction, accelerator)
         check_costs(path, instruction, accelerator)
 
 
@@ -260,6 +263,7 @@ def check_compilable(accelerator: Accelerator) -> None:
         check_shadows,
         check_capacity,
         check_addresses,
+        check_layer_room,
         check_tokens,
         check_composites,
         check_energy,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from accel.accelerator.checks.layer_checks import check_layer
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_at, field_roles
 from accel.accelerator.instructions import (
@@ -12,6 +13,7 @@ from accel.accelerator.instructions import (
     Copy,
     HardwareLoop,
     Instruction,
+    Layer,
     MicroOps,
     Operand,
     Part,
@@ -128,7 +130,8 @@ def check_roles(path: str, instruction: Instruction, accelerator: Accelerator) -
                 if role.startswith("tokens."):
                     require(field.bits == 1, at, f"{name} has {field.bits} bits; a token has one")
                 used[name] = role
-        for index, operation in enumerate(instruction.operations if isinstance(instruction, Copy | Compute) else ()):
+        operations = instruction.operations if isinstance(instruction, Copy | Compute | Layer) else ()
+        for index, operation in enumerate(operations):
             for name in operation.when:
                 with apart():
                     both = f"{name} is {used.get(name)} too; what chooses an operation must be another field"
@@ -164,6 +167,8 @@ def check_instruction(path: str, instruction: Instruction, accelerator: Accelera
         _check_copy(path, instruction, accelerator)
     if isinstance(instruction, Compute):
         _check_compute(path, instruction, accelerator)
+    if isinstance(instruction, Layer):
+        check_layer(path, instruction, accelerator)
 
 
 def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:

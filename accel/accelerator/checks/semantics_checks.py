@@ -8,7 +8,7 @@ from typing import Any
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_at, field_names
-from accel.accelerator.instructions import BitField, Compute, Copy, Instruction, Operation
+from accel.accelerator.instructions import BitField, Compute, Copy, Instruction, Layer, LayerOperation, Operation
 from accel.accelerator.require import require, require_distinct, require_known, together
 from accel.accelerator.semantics import Semantics, operand_types, plain_copy, scalar_field, scalar_type, semantics_of
 from accel.expression.cost_expression import parse_cost
@@ -27,7 +27,7 @@ def check_semantics(path: str, instruction: Instruction, accelerator: Accelerato
     Raises:
         InvalidAccelerator: ``field`` is the path of the expression.
     """
-    if not isinstance(instruction, Copy | Compute):
+    if not isinstance(instruction, Copy | Compute | Layer):
         return
     with together() as apart:
         with apart():
@@ -39,6 +39,10 @@ def check_semantics(path: str, instruction: Instruction, accelerator: Accelerato
                 _check_choice(f"{at}.when", operation, instruction.operations[:index])
             with apart():
                 _check_does(f"{at}.does", operation.does, instruction, accelerator, operation.when)
+            for role in ("begins", "ends") if isinstance(operation, LayerOperation) else ():
+                if (text := getattr(operation, role)) is not None:
+                    with apart():
+                        _check_does(f"{at}.{role}", text, instruction, accelerator)
         if isinstance(instruction, Copy) and not instruction.operations:
             moved = plain_copy(instruction, accelerator.memory(instruction.memory))
             _check_does(f"{path}.dram_dtype", moved.does, instruction, accelerator)
@@ -56,6 +60,9 @@ def check_costs(path: str, instruction: Instruction, accelerator: Accelerator) -
             if text is not None:
                 with apart():
                     _check_cost(f"{path}.{role}", text, instruction, accelerator)
+        for memory, text in instruction.uses.items() if isinstance(instruction, Layer) else ():
+            with apart():
+                _check_cost(f"{path}.uses.{memory}", text, instruction, accelerator)
 
 
 def _check_when(path: str, operation: Operation, instruction: Instruction, accelerator: Accelerator) -> None:
@@ -82,7 +89,11 @@ def _check_choice(path: str, operation: Operation, others: Sequence[Operation]) 
 
 
 def _check_does(
-    path: str, text: str, instruction: Copy | Compute, accelerator: Accelerator, when: Mapping[str, int] | None = None
+    path: str,
+    text: str,
+    instruction: Copy | Compute | Layer,
+    accelerator: Accelerator,
+    when: Mapping[str, int] | None = None,
 ) -> None:
     with _at_path(path):
         statement = parse_statement(text)
@@ -196,6 +207,7 @@ def _operation(meaning: Semantics, path: str, accelerator: Accelerator) -> _Know
             most["rows"] = min(most["rows"], instruction.max_rows)
         where: Any = (instruction.memory, instruction.direction, instruction.dram_dtype, instruction.dram_unit)
     else:
+        assert isinstance(instruction, Compute)  # layers are chosen by their cost
         tensors = [name for name in names if name in meaning.typed.tensors]
         shapes = tuple(meaning.typed.tensors[name].shape for name in tensors)
         where = (*_places(instruction, tensors, accelerator, most), shapes)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel.accelerator.instructions import Compute, Copy, HardwareLoop
+from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Layer
 from accel.isa.decode import Decoded
+from accel.isa.explicit.layer_accesses import reach_of, used_of
 from accel.isa.explicit.operations import LOOPS, ExecutedWords, Executions, executions_of
 from accel.util.arrays import Bools, Int64
 
@@ -69,6 +70,8 @@ def boxes_of_executions(executions: Executions) -> Iterator[AccessBox]:
     """The boxes of one sort; the steps of DRAM may be beyond any DRAM, and then :meth:`AccessBox.high` is too."""
     if isinstance(executions.sort.instruction, Copy):
         return _copy_boxes(executions)
+    if isinstance(executions.sort.instruction, Layer):
+        return _layer_boxes(executions, executions.sort.instruction)
     return _compute_boxes(executions)
 
 
@@ -148,6 +151,20 @@ def _copy_boxes(executions: Executions) -> Iterator[AccessBox]:
     size = copy.dram_bytes(accelerator.memory(copy.memory))
     rows, stride = shape.rows[np.newaxis], shape.row_stride[np.newaxis]
     yield AccessBox(words, len(names), loads, not loads, shape.dram, shape.columns * size, rows, stride)
+
+
+def _layer_boxes(executions: Executions, layer: Layer) -> Iterator[AccessBox]:
+    """Operands in DRAM, and what it uses of memories, which it both writes and reads."""
+    words, meaning = executions.words, executions.sort.layer
+    assert meaning is not None
+    names = [memory.name for memory in words.decoded.accelerator.memories]
+    none, zero = np.zeros((0, len(words)), np.int64), np.zeros(len(words), np.int64)
+    for memory in layer.uses:
+        yield AccessBox(words, names.index(memory), False, True, zero, used_of(words, layer, memory), none, none)
+    for name in dict.fromkeys(name for each in meaning.statements for name in each.typed.tensors):
+        if layer.operands[name].dram is not None:
+            reach, writes = reach_of(words, layer, name), name == meaning.written
+            yield AccessBox(words, len(names), not writes, writes, reach.begin, reach.span, reach.extents, reach.steps)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
 """DRAM accesses of copies as boxes; the bounds of all that a launch touches; and what it asks of the simulator."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.instructions import Compute, Copy, Layer
 from accel.accelerator.memories import DTYPE_BYTES
 from accel.errors import Diagnosis
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import AccessBox, boxes_of_executions, copying, extents_of
+from accel.isa.explicit.layer_accesses import misaligned, reach_of, rectangles_of
 from accel.isa.explicit.operations import ExecutedWords, Executions, executions_of
 from accel.isa.family import Boxes
 from accel.util.arrays import Bools, Float64, Int64
@@ -21,6 +24,8 @@ def boxes_of(decoded: Decoded) -> Boxes:
         copy = executions.sort.instruction
         if isinstance(copy, Copy):
             parts.append(_boxes(executions.words, copy))
+        elif isinstance(copy, Layer):
+            parts += _layer_boxes(executions, copy)
     columns = np.concatenate(parts, axis=1)
     instruction, begin, rows, row_stride, row_bytes, write = columns[:, np.argsort(columns[0])]
     return Boxes(instruction, begin, rows, row_stride, row_bytes, write != 0)
@@ -35,6 +40,18 @@ def _boxes(words: ExecutedWords, copy: Copy) -> Int64:
     return columns[:, shape.rows > 0]
 
 
+def _layer_boxes(executions: Executions, layer: Layer) -> Iterator[Int64]:
+    """The columns (6, n) of what executions of a layer touch of each operand."""
+    meaning = executions.sort.layer
+    assert meaning is not None
+    for name in dict.fromkeys(name for each in meaning.statements for name in each.typed.tensors):
+        if layer.operands[name].dram is None:
+            continue
+        for who, begin, rows, step, span in rectangles_of(reach_of(executions.words, layer, name)):
+            write = np.full(len(who), name == meaning.written)
+            yield np.stack([executions.words.rows[who], begin, rows, step, span, write])
+
+
 def effort_of(decoded: Decoded) -> Float64:
     """Executions and elements copied (n,) by each instruction; large expressions count by what the host does."""
     effort = np.zeros(len(decoded))
@@ -44,6 +61,7 @@ def effort_of(decoded: Decoded) -> Float64:
             shape = copying(words, instruction)
             times = (shape.height * shape.width).astype(np.float64)
         else:
+            # of a layer, too, all points of its loops
             times = extents_of(words, instruction.loops).prod(axis=0, dtype=np.float64)
         effort[words.rows] = times * max(1.0, executions.sort.points / _AT_ONCE)
     return effort
@@ -66,6 +84,8 @@ def check_bounds(decoded: Decoded, dram_bytes: int) -> None:
             found += _outside(box, dram_bytes)
         if isinstance(instruction, Copy):
             found += _copy(executions.words, instruction)
+        elif isinstance(instruction, Layer):
+            found += _aligned(executions.words, instruction) + _loops(executions, instruction)
         else:
             found += _loops(executions, instruction)
     if found:
@@ -109,7 +129,16 @@ def _copy(words: ExecutedWords, copy: Copy) -> list[_Found]:
     return found
 
 
-def _loops(executions: Executions, compute: Compute) -> list[_Found]:
+def _aligned(words: ExecutedWords, layer: Layer) -> list[_Found]:
+    found: list[_Found] = []
+    for name, size, wrong in misaligned(words, layer):
+        if (first := _first(words, wrong)) is not None:
+            message = f"{name} = {words.column(name)[first[0]]} is no multiple of {size}, the bytes of a scalar"
+            found.append((first[1], "dram-range", message))
+    return found
+
+
+def _loops(executions: Executions, compute: Compute | Layer) -> list[_Found]:
     words, found = executions.words, list[_Found]()
     for loop in compute.loops:
         extent = words.column(loop.extent)

@@ -13,12 +13,13 @@ import numpy as np
 from tvm import tirx
 
 from accel.accelerator.document import Accelerator, InOrderSync
-from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.instructions import Compute, Copy, Layer
 from accel.accelerator.memories import DTYPE_BYTES, Dram, DType
 from accel.expression.loop_builder import Place, build_loops
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import copying, extents_of
 from accel.isa.explicit.boxes import check_bounds
+from accel.isa.explicit.layer_function import LayerStatement, layer_numbers, layer_values
 from accel.isa.explicit.operations import Executions, InstructionOperation, executions_of, sorts_of
 from accel.isa.family import KernelSource
 from accel.isa.kernel_library import load_kernel
@@ -32,8 +33,8 @@ COPY = ("sram", "dram", "rows", "columns", "row_stride", "top", "left", "height"
 class Columns:
     """Which column of a row holds what, for one sort.
 
-    ``shape`` are those of a copy, by their names in ``COPY``. Of a compute, ``extents`` has one for each loop, and
-    ``bases`` and ``steps`` one for each tensor, the latter for each of its loops.
+    ``shape`` are those of a copy, by their names in ``COPY``, or of a layer, see ``layer_numbers``. Of a compute,
+    ``extents`` has one for each loop, ``bases`` and ``steps`` one for each tensor, the latter for each of its loops.
     """
 
     shape: dict[str, int]
@@ -55,6 +56,9 @@ def columns_of(sort: InstructionOperation) -> Columns:
     if isinstance(sort.instruction, Copy):
         shape = {name: next(free) for name in COPY}
         return Columns(shape, (), (), (), tuple(next(free) for _ in sort.scalars))
+    if isinstance(sort.instruction, Layer):
+        numbers = {name: next(free) for name in layer_numbers(sort.instruction)}
+        return Columns(numbers, (), (), (), tuple(next(free) for _ in sort.scalars))
     extents = tuple(next(free) for _ in sort.instruction.loops)
     bases = tuple(next(free) for _ in sort.tensors)
     steps = tuple(tuple(next(free) for _ in tensor.steps) for tensor in sort.tensors)
@@ -91,6 +95,9 @@ def _fill(table: Int64, executions: Executions) -> None:
         for name, column in columns.shape.items():
             values = getattr(shape, name)
             table[rows, column] = values // size if name in ("dram", "row_stride") else values
+    elif isinstance(sort.instruction, Layer):
+        for name, values in layer_values(words, sort.instruction).items():
+            table[rows, columns.shape[name]] = values
     elif isinstance(sort.instruction, Compute):
         for extent, column in zip(extents_of(words, sort.instruction.loops), columns.extents, strict=True):
             table[rows, column] = extent
@@ -152,8 +159,15 @@ def function_of(text: str) -> tirx.PrimFunc:
 
 def dram_types(accelerator: Accelerator) -> tuple[DType, ...]:
     """Returns the types as which the kernel takes DRAM, each a view of the same bytes."""
-    copies = (instruction for instruction in accelerator.instructions if isinstance(instruction, Copy))
-    return tuple(dict.fromkeys(copy.dram_dtype for copy in copies))
+    found: dict[DType, None] = {}
+    for instruction in accelerator.instructions:
+        if isinstance(instruction, Copy):
+            found[instruction.dram_dtype] = None
+        elif isinstance(instruction, Layer):
+            operands = {name: each for name, each in instruction.operands.items() if each.dram is not None}
+            for name, operand in operands.items():
+                found[instruction.type_in_dram(name, accelerator.memory(operand.memory))] = None
+    return tuple(found)
 
 
 def _constant(value: int) -> Int:
@@ -166,7 +180,7 @@ class _Launch:
     def __init__(
         self, accelerator: Accelerator, sorts: tuple[InstructionOperation, ...], drams: tuple[DType, ...]
     ) -> None:
-        self._sorts = sorts
+        self._sorts, self._accelerator = sorts, accelerator
         self._names = [memory.name for memory in accelerator.memories]
         self._count = tirx.Var("count", "int64")
         self._table = tirx.decl_buffer((self._count, table_width(sorts)), "int64", "table")
@@ -206,12 +220,20 @@ class _Launch:
     def _execution(self, sort: InstructionOperation, row: Int) -> tirx.Stmt:
         """One execution; what it takes from the table is read once, as each store could change the table."""
         columns, read = columns_of(sort), _Read(self._table, row)
+        statements = (sort.meaning,) if sort.layer is None else sort.layer.statements
+        types = {name: dtype for each in statements for name, dtype in each.typed.scalars.items()}
         scalars = {
-            name: read.scalar(column, sort.meaning.typed.scalars[name])
+            name: read.scalar(column, types[name])
             for (name, _), column in zip(sort.scalars, columns.scalars, strict=True)
         }
         if isinstance(sort.instruction, Copy):
             body = self._copy(sort, sort.instruction, columns, scalars, read)
+        elif isinstance(sort.instruction, Layer):
+            assert sort.layer is not None
+            number = columns.shape
+            body = LayerStatement(
+                sort.layer, self._accelerator, lambda name: read(number[name]), scalars, self._drams
+            ).body()
         else:
             body = self._compute(sort, sort.instruction, columns, scalars, read)
         return tirx.SeqStmt([*read.statements, body])

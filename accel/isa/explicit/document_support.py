@@ -5,7 +5,7 @@ from itertools import combinations
 from accel.accelerator.checks.cost_checks import check_cost
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_roles
-from accel.accelerator.instructions import Compute, Copy, Instruction, Operation, Part
+from accel.accelerator.instructions import Compute, Copy, Instruction, Layer, Operation, Part
 from accel.accelerator.require import require
 from accel.isa.explicit import operations
 from accel.isa.explicit.operations import sorts_of
@@ -31,6 +31,8 @@ def check_explicit(accelerator: Accelerator) -> None:
             check_cost(f"{path}.bus_cycles", instruction.bus_cycles, instruction, accelerator, operations.MAX_CYCLES)
         if isinstance(instruction, Compute):
             _check_compute(path, instruction)
+        if isinstance(instruction, Layer):
+            _check_layer(path, instruction)
         if instruction.sequence:
             _check_sequence(path, instruction, accelerator)
     _check_parts(accelerator)
@@ -58,6 +60,10 @@ def _check_bits(path: str, instruction: Instruction, accelerator: Accelerator) -
         most = operations.COUNT_BITS
         if role.startswith("operands."):
             most = operations.ADDRESS_BITS
+            if ".over." in role or last in ("before", "extent"):
+                most = operations.COUNT_BITS
+            elif last == "pitch":
+                most = operations.STEP_BITS
         elif ".factors." in role:
             most = operations.STEP_BITS
         else:
@@ -76,6 +82,13 @@ def _check_compute(path: str, compute: Compute) -> None:
         for name, step in loop.steps.items():
             far = f"{step}; a step is less than 2^{operations.STEP_BITS} elements, up or down"
             require(abs(step) < 1 << operations.STEP_BITS, f"{path}.loops.{index}.steps.{name}", far)
+
+
+def _check_layer(path: str, layer: Layer) -> None:
+    for index, loop in enumerate(layer.loops):
+        for name, step in loop.steps.items():
+            far = f"{step}; a step is less than 2^{operations.STEP_BITS} elements"
+            require(step < 1 << operations.STEP_BITS, f"{path}.loops.{index}.steps.{name}", far)
 
 
 def _check_sequence(path: str, instruction: Instruction, accelerator: Accelerator) -> None:

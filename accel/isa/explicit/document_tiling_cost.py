@@ -220,6 +220,7 @@ class _Uses:
 
 def _uses(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, costs: "_Costs") -> _Uses:
     accelerator, one = costs.accelerator, np.ones_like(c.out_rows)
+    assert isinstance(gemm.instruction, Compute)  # a layer has a price of its own
     results, data, element = gemm.dst.memory, gemm.data.memory, gemm.dst.elements
     pixels = c.out_rows * c.out_columns
     outer, reduced = (c.out_blocks, c.out_rows, c.out_columns), (c.in_blocks, c.kernel_rows, c.kernel_columns)

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from accel.accelerator.base import DocumentPart
-from accel.accelerator.contraction import contraction
+from accel.accelerator.contraction import contraction, factors
 from accel.accelerator.document import Accelerator, HazardSync
 from accel.accelerator.instructions import Compute
+from accel.accelerator.memories import Dram
 from accel.accelerator.timing_model import TimingModel
 from accel.errors import InvalidAccelerator
 from accel.isa.compiled_kernels import Signature
@@ -33,6 +34,7 @@ from accel.isa.family import (
     Work,
     dram_traffic,
 )
+from accel.util.arrays import Int64
 
 
 def work_of(decoded: Decoded) -> Work:
@@ -54,16 +56,37 @@ def work_of(decoded: Decoded) -> Work:
         compute = int(busy[accelerator.units.index(gemm.instruction.unit)])
         for executions in executions_of(decoded):
             instruction, each = executions.sort.instruction, gemm.macs_of(executions.sort.meaning)
-            if isinstance(instruction, Compute) and each:
+            if executions.sort.layer is None and isinstance(instruction, Compute) and each:
                 contract += int(cycles[executions.words.rows].sum())
                 iterations = extents_of(executions.words, instruction.loops).prod(axis=0, dtype=np.float64)
                 macs += float(iterations.sum()) * each
+        if accelerator.layers:
+            of_layers, at_best = _layers(decoded, cycles)
+            contract, macs = contract + of_layers, macs + at_best
     beats = bus_cycles_of(decoded)
     shared, boxes = int(beats.sum()), boxes_of(decoded)
     alone = boxes.of(beats[boxes.instruction] == 0)
     bus = max(shared, -(-max(dram_traffic(alone)) // accelerator.dram.bus_bytes))
     bound = max(int(busy.max(initial=0)), shared)
     return Work(contract, compute, bus, bound, macs / contract if contract else None)
+
+
+def _layers(decoded: Decoded, cycles: Int64) -> tuple[int, float]:
+    """Cycles of the layers that sum products; and how much they would multiply in these if the bus cost nothing.
+
+    An instruction of a layer takes its data and its products in the same cycles, so its own say nothing of the rate.
+    """
+    free = {"dram": Dram(bus_bytes=1 << 30, read_latency=0, alignment_bytes=decoded.accelerator.dram.alignment_bytes)}
+    fast = cycles_of(decoded.on(decoded.accelerator.model_copy(update=free)))
+    contract, at_best = 0, 0.0
+    for executions in executions_of(decoded):
+        sort, rows = executions.sort, executions.words.rows
+        if sort.layer is None or sort.layer.sums is None or factors(sort.meaning.typed.statement.value) is None:
+            continue
+        iterations = extents_of(executions.words, sort.layer.instruction.loops).prod(axis=0, dtype=np.float64)
+        contract += int(cycles[rows].sum())
+        at_best += float((iterations * sort.points * cycles[rows] / fast[rows]).sum())
+    return contract, at_best
 
 
 def energy_of(decoded: Decoded) -> float | None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Instruction, Part
+from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Instruction, Layer, Part
 from accel.accelerator.memories import Memory
-from accel.accelerator.semantics import Semantics, all_semantics, scalar_field
+from accel.accelerator.semantics import LayerSemantics, Semantics, all_layers, all_semantics, scalar_field
 from accel.errors import SimulationError
 from accel.expression.syntax_tree import AffineIndex, index_terms
 from accel.isa.decode import Decoded
@@ -55,16 +55,18 @@ class InstructionOperation:
     """One operation of one instruction of a document.
 
     ``code`` counts from 1. ``tensors`` are those of a compute; a copy has none here, as its fields say all.
-    ``scalars`` are the names that the expression uses, each with its field.
+    ``scalars`` are the names that the expressions use, each with its field. Of a layer ``meaning`` is what it does at
+    every point, and ``layer`` all of it.
     """
 
     code: int
     meaning: Semantics
     tensors: tuple[Tensor, ...]
     scalars: tuple[tuple[str, str], ...]
+    layer: LayerSemantics | None = None
 
     @property
-    def instruction(self) -> Copy | Compute:
+    def instruction(self) -> Copy | Compute | Layer:
         """The instruction that does it."""
         return self.meaning.instruction
 
@@ -87,7 +89,15 @@ def sorts_of(accelerator: Accelerator) -> tuple[InstructionOperation, ...]:
 @functools.lru_cache(maxsize=32)
 def _sorts(document: str) -> tuple[InstructionOperation, ...]:
     accelerator = Accelerator.model_validate_json(document)
-    return tuple(_sort(code, meaning, accelerator) for code, meaning in enumerate(all_semantics(accelerator), 1))
+    sorts = [_sort(code, meaning, accelerator) for code, meaning in enumerate(all_semantics(accelerator), 1)]
+    layers = enumerate(all_layers(accelerator), len(sorts) + 1)
+    return (*sorts, *(_layer_sort(code, layer, accelerator) for code, layer in layers))
+
+
+def _layer_sort(code: int, layer: LayerSemantics, accelerator: Accelerator) -> InstructionOperation:
+    names = dict.fromkeys(name for each in layer.statements for name in each.typed.scalars)
+    scalars = tuple((name, scalar_field(accelerator, layer.instruction, name)) for name in names)
+    return InstructionOperation(code, layer.does, (), scalars, layer)
 
 
 def _sort(code: int, meaning: Semantics, accelerator: Accelerator) -> InstructionOperation:
@@ -250,7 +260,8 @@ def _refuse_undefined(decoded: Decoded, found: list[Executions]) -> None:
         does[executions.words.rows] = True
     ends = {i.sequence[-1] for i in decoded.accelerator.instructions if i.sequence}
     acts = [
-        (isinstance(i, Copy | Compute) and not i.sequence) or i.name in ends for i in decoded.accelerator.instructions
+        (isinstance(i, Copy | Compute | Layer) and not i.sequence) or i.name in ends
+        for i in decoded.accelerator.instructions
     ]
     wrong = np.flatnonzero(np.array(acts, np.bool_)[decoded.kind] & ~does)
     if len(wrong):

@@ -15,7 +15,7 @@ from tvm import tirx
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator, TokenSync
-from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.instructions import Compute, Copy, Layer
 from accel.accelerator.semantics import Semantics
 from accel.accelerator.target import Target
 from accel.errors import CompileError
@@ -118,8 +118,16 @@ class Capabilities:
         return self._copied(("load", memory, dtype), question)
 
     @property
+    def small(self) -> bool:
+        """Whether instructions do single tiles, and not layers alone."""
+        return not isinstance(self.gemm.instruction, Layer)
+
+    @property
     def loads_pad(self) -> bool:
         """Whether loads of data put zeros around an image."""
+        if isinstance(self.gemm.instruction, Layer):
+            windows = self.gemm.instruction.operands[self.gemm.data.name].windows
+            return len(windows) > 1 and all(window.before is not None for window in windows)
         copy = self.accelerator.copy_instruction(self.gemm.data.memory.name, "load")
         return copy is not None and None not in (copy.copy_fields.pad_top, copy.copy_fields.pad_left)
 
@@ -195,7 +203,7 @@ class Capabilities:
     def _copied(self, key: Hashable, question: Callable[[], tirx.BufferStore]) -> str | None:
         """The pragma of the first copy that does the store."""
         if key not in self.answers and not self._recall(key):
-            known = [meaning for meaning in self.known if isinstance(meaning.instruction, Copy)]
+            known = [meaning for meaning in self.known if isinstance(meaning.instruction, Copy | Layer)]
             choice = next(matching_operations(_as_compiled(question()), known, self.target), None)
             self.answers[key] = CapabilityAnswer(None if choice is None else choice.meaning)
         return self.answers[key].pragma
@@ -285,6 +293,9 @@ class Capabilities:
 def _capabilities(target: Target) -> Capabilities:
     gemm, accelerator = target.contraction, target.accelerator
     known = tuple(meaning for meaning in target.semantics if _in_step(meaning.instruction, gemm, accelerator))
+    if isinstance(gemm.instruction, Layer):  # how its sums begin and end is what other machines have copies for
+        layers = [meaning for meaning in target.layers if meaning.instruction is gemm.instruction and meaning.sums]
+        known += tuple(each for meaning in layers for each in (meaning.begins, meaning.ends) if each is not None)
     return Capabilities(target, gemm, known)
 
 
@@ -303,7 +314,7 @@ def _size(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
 
-def _in_step(instruction: Copy | Compute, gemm: Contraction, accelerator: Accelerator) -> bool:
+def _in_step(instruction: Copy | Compute | Layer, gemm: Contraction, accelerator: Accelerator) -> bool:
     """Whether the contraction and what its accumulators go through next can wait for each other."""
     other = gemm.instruction
     if isinstance(instruction, Copy) or instruction.unit == other.unit:

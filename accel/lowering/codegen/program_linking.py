@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tvm import ir, relax, tirx
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.instructions import Compute, Copy, Layer
 from accel.errors import CompiledTooLarge, CompileError
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
 from accel.host.host_graph import write_host_graph
@@ -248,7 +248,7 @@ class _Emitter:
         layout = microops_of(self.accelerator)
         for site in self.objects[function].code.sites:
             instruction = self.accelerator.instruction(site.instruction)
-            pragma = instruction.pragma if isinstance(instruction, Copy | Compute) else ""
+            pragma = instruction.pragma if isinstance(instruction, Copy | Compute | Layer) else ""
             table = isinstance(instruction, Copy) and layout is not None and instruction.memory == layout.memory
             stage = "allocate" if table else "inject" if pragma else "sync"
             self.origins.append(InstructionOrigin(info.nodes, function, site.number, "" if table else pragma, stage))
@@ -258,6 +258,8 @@ def _alignment(accelerator: Accelerator) -> int:
     """Bytes that every tensor's address is a multiple of: copies count addresses in their own elements."""
     copies = [copy for copy in accelerator.instructions if isinstance(copy, Copy)]
     units = [copy.dram_bytes(accelerator.memory(copy.memory)) for copy in copies]
+    for layer in accelerator.layers:
+        units += [layer.element_bytes(name, accelerator.memory(each.memory)) for name, each in layer.operands.items()]
     return math.lcm(accelerator.dram.alignment_bytes, *units)
 
 

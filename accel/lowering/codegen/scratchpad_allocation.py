@@ -5,6 +5,7 @@ copied to, and its calls hold every field of their instruction.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +14,8 @@ from tvm import ir, tirx
 from tvm_ffi import structural_mutate
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import AnyInstruction, Compute, Copy, MicroOps
+from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Layer, MicroOps
+from accel.accelerator.semantics import layer_semantics
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.codegen.microop_tables import MicroOpTable, OperandWalk, dump_tables, microops_of
@@ -34,6 +36,7 @@ from accel.lowering.ir.injected_function import (
     InjectedFunction,
     injected_function_of,
 )
+from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
 from accel.lowering.ir.tir_walk import collect, next_site, rewrite_calls
 from accel.region.kinds import AnyRegion
 
@@ -52,7 +55,7 @@ def allocate(module: ir.IRModule, target: Target) -> ir.IRModule:
         rewriter = _Rewriter(accelerator, places, _dram_bases(function, view, accelerator))
         body = rewriter.rewrite(function.body)
         parameters = list(rewriter.dram.values())
-        buffers = [_buffer(place, rewriter.uses[variable]) for variable, place in places.items()]
+        buffers = [_buffer(place, rewriter.uses[variable]) for variable, place in places.items()] + rewriter.taken
         if rewriter.tables:
             site = next_site(body)
             buffers.append(_microops_buffer(rewriter, accelerator, (site, *rewriter.walking), len(parameters)))
@@ -87,6 +90,32 @@ def _buffer(place: Place, uses: _Uses) -> ScratchpadBuffer:
     )
 
 
+def _taken(layer: Layer, fields: dict[str, Any], site: int | None, rewriter: "_Rewriter") -> list[ScratchpadBuffer]:
+    """What an instruction as large as a layer uses of each memory, with the tensors that go through it.
+
+    Raises:
+        CompileError: a memory that has not so much.
+    """
+    accelerator, numbers = rewriter.accelerator, layer_numbers(layer, fields)
+    places = [base.name for base in rewriter.dram.values()]
+    written = {meaning.written for meaning in layer_semantics(accelerator, layer)}
+    found = []
+    for name, text in layer.uses.items():
+        elements, depth = math.ceil(number_of_cost(text, numbers, accelerator)), accelerator.memory(name).depth
+        if elements > depth:
+            needs = f"{layer.name} needs {elements} elements of {name}; it has {depth}"
+            raise CompileError(needs, field=memory_path(accelerator, name, "depth"))
+        through: dict[bool, list[int]] = {True: [], False: []}
+        for operand, each in layer.operands.items():
+            buffer = instruction_calls.buffer_of(fields.get(instruction_calls.operand(operand)))
+            if buffer is not None and each.memory == name:
+                through[operand in written].append(places.index(rewriter.views[buffer].name))
+        loads, stores = tuple(dict.fromkeys(through[False])), tuple(dict.fromkeys(through[True]))
+        sites = () if site is None else (site,)
+        found.append(ScratchpadBuffer(f"{layer.name}_{name}", name, 0, elements, 1, elements, sites, loads, stores))
+    return found
+
+
 def _microops_buffer(
     rewriter: "_Rewriter", accelerator: Accelerator, sites: tuple[int, ...], parameter: int
 ) -> ScratchpadBuffer:
@@ -99,7 +128,7 @@ def _microops_buffer(
 def _dram_bases(function: tirx.PrimFunc, view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var, tirx.Var]:
     """A base address for each tensor in DRAM; one that counts bytes may pass 31 bits."""
     copies = [accelerator.instruction(site.name) for site in view.sites]
-    wide = any(isinstance(copy, Copy) and copy.dram_unit == "byte" for copy in copies)
+    wide = any(isinstance(copy, Copy | Layer) and copy.dram_unit == "byte" for copy in copies)
     dtype = "int64" if wide else "int32"
     return {buffer: tirx.Var(f"{buffer.name}_base", dtype) for buffer in function.params}
 
@@ -133,6 +162,7 @@ class _Rewriter:
         self.tables: list[MicroOpTable] = []
         self.uses: dict[tirx.Var, _Uses] = {buffer: _Uses() for buffer in places}
         self.walking: list[int] = []
+        self.taken: list[ScratchpadBuffer] = []
         self.microop_base = tirx.Var("microops_base", "int32")
 
     def rewrite(self, body: tirx.Stmt) -> tirx.Stmt:
@@ -158,6 +188,9 @@ class _Rewriter:
         self._note_uses(instruction, fields, instruction_calls.site_of(statement))
         if isinstance(instruction, Copy):
             return instruction_calls.call(name, self._copy(instruction, fields))
+        if isinstance(instruction, Layer):
+            self.taken += _taken(instruction, fields, instruction_calls.site_of(statement), self)
+            return instruction_calls.call(name, self._in_dram(instruction, fields))
         if isinstance(instruction, Compute):
             if instruction.microops is not None:
                 return instruction_calls.call(name, self._walked(instruction, instruction.microops, fields, loops))
@@ -203,6 +236,23 @@ class _Rewriter:
         elif str(base.ty.dtype) == "int64":
             offset = tirx.Cast("int64", offset)
         addresses = {names.sram: place.address_of(index), names.dram: simplify(offset + base)}
+        return addresses | fields
+
+    def _in_dram(self, layer: Layer, fields: dict[str, Any]) -> dict[str, Any]:
+        """Every operand's address in DRAM; one that the operation does not use is at 0."""
+        addresses = {}
+        for name, operand in layer.operands.items():
+            if operand.dram is None or instruction_calls.operand(name) not in fields:
+                continue
+            base = self.views[instruction_calls.buffer_of(fields.pop(instruction_calls.operand(name)))]
+            memory = self.accelerator.memory(operand.memory)
+            unit = layer.unit_bytes(name, memory)
+            self.units[base] = unit
+            offset = fields.pop(instruction_calls.index(name))
+            if str(base.ty.dtype) == "int64":
+                offset = tirx.Cast("int64", offset)
+            offset = offset * tirx.const(layer.element_bytes(name, memory) // unit, str(base.ty.dtype))
+            addresses[operand.dram] = simplify(offset + base)
         return addresses | fields
 
     def _addressed(self, instruction: Compute, fields: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from tvm import tirx
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute
+from accel.accelerator.instructions import Compute, Layer
 from accel.accelerator.semantics import Semantics, scalar_field
 from accel.accelerator.target import Target
 from accel.errors import CompileError
@@ -116,7 +116,7 @@ def _instruction_axes(
     misfit: CompileError | None = None
     for steps in _index_steps(choice, accesses, accelerator):
         try:
-            return _outer_axes(nest, choice.meaning, accesses, accelerator, steps), steps
+            return outer_axes(nest, choice.meaning, accesses, accelerator, steps), steps
         except CompileError as error:
             misfit = misfit or error
     name = choice.meaning.instruction.name
@@ -153,7 +153,7 @@ def _field_units(access: Access, name: str, meaning: Semantics) -> Iterator[int]
         stride *= extent
 
 
-def _outer_axes(
+def outer_axes(
     nest: AffineNest,
     meaning: Semantics,
     accesses: dict[str, AffineAccess],
@@ -163,9 +163,12 @@ def _outer_axes(
     """Take the instruction's own tile out of the nest; what is left steps over whole elements.
 
     ``steps`` are the fields that are steps of indices.
+
+    Raises:
+        CompileError: the nest does not walk the tile.
     """
     instruction = meaning.instruction
-    assert isinstance(instruction, Compute)
+    assert isinstance(instruction, Compute | Layer)
     left = [
         (extent, tuple(access.strides[i] for access in accesses.values()), nest.variables[i])
         for i, extent in enumerate(nest.extents)
@@ -197,7 +200,7 @@ def _take_part(
     axis: str,
     extent: int,
     strides: tuple[int, ...],
-    instruction: Compute,
+    instruction: Compute | Layer,
 ) -> None:
     """Take an axis out of a loop of ``left`` that is so many times as long; the rest of that takes longer steps."""
     for at, (whole, steps, variable) in reversed(list(enumerate(left))):

@@ -102,23 +102,28 @@ def _element_axes(
 
 def _with_padding(axes: list[_Axis], nest: AffineNest, guard: tirx.Expr | None) -> list[_Axis]:
     """Turn each bound of the guard into padding of the loop that it limits."""
-    for bound in _conjunction(guard):
-        axes = _apply_bound(axes, nest, _difference(bound), bound)
+    for bound in bounds_of(guard):
+        axes = _apply_bound(axes, nest, difference_of(bound), bound)
     return axes
 
 
-def _conjunction(guard: tirx.Expr | None) -> list[tirx.Expr]:
+def bounds_of(guard: tirx.Expr | None) -> list[tirx.Expr]:
+    """Returns the bounds that a condition is made of."""
     if guard is None:
         return []
     if isinstance(guard, tirx.And):
-        return _conjunction(guard.a) + _conjunction(guard.b)
+        return bounds_of(guard.a) + bounds_of(guard.b)
     if isinstance(guard, tirx.EQ):  # what TVM makes of two bounds that leave one value
         return [guard.a <= guard.b, guard.a >= guard.b]
     return [guard]
 
 
-def _difference(bound: tirx.Expr) -> tirx.Expr:
-    """An expression that is >= 0 exactly where ``bound`` holds."""
+def difference_of(bound: tirx.Expr) -> tirx.Expr:
+    """Returns an expression that is >= 0 exactly where ``bound`` holds.
+
+    Raises:
+        CompileError: it is no bound.
+    """
     if isinstance(bound, tirx.LE):
         return bound.b - bound.a
     if isinstance(bound, tirx.LT):

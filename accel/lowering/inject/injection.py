@@ -15,6 +15,7 @@ from accel.errors import CompileError
 from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.copy_injection import inject_copy
 from accel.lowering.inject.divided_loops import without_divisions
+from accel.lowering.inject.layer_injection import answering, inject_layer
 from accel.lowering.inject.operation_matching import DRAM
 from accel.lowering.ir.affine_nest import AffineNest, nest_of
 from accel.lowering.ir.function_attributes import FIRST_PRAGMA, NESTS, map_regions
@@ -36,7 +37,7 @@ def inject(module: ir.IRModule, target: Target) -> ir.IRModule:
         firsts = {each.body: each.value for each in pragma_nests(function.body, {FIRST_PRAGMA})}
         try:
             # made before the tree is rebuilt: an error that crosses TVM's callbacks would lose its type
-            made = [_call(nest.attr_key, nest_of(nest.body), target, firsts.get(nest)) for nest in nests]
+            made = [_made(nest, target, firsts.get(nest)) for nest in nests]
         except CompileError as error:
             of = ", ".join(layers.get(str(function.attrs["global_symbol"]), ()))
             raise CompileError(f"{of}: {error.detail}" if of else error.detail, field=error.field) from error
@@ -69,6 +70,14 @@ def _sites_of(nests: Sequence[tirx.AttrStmt], made: Sequence[tirx.Stmt]) -> str:
         for nest, calls in zip(nests, made, strict=True)
     ]
     return json.dumps(rows, separators=(",", ":"))
+
+
+def _made(nest: tirx.AttrStmt, target: Target, first: tirx.Expr | None) -> tirx.Stmt:
+    """What becomes of a nest: a call of a layer if one answers to its pragma, else calls of smaller instructions."""
+    layers = answering(nest.attr_key, target)
+    if layers:
+        return inject_layer(nest.body, layers, target)
+    return _call(nest.attr_key, nest_of(nest.body), target, first)
 
 
 def _call(pragma: str, nest: AffineNest, target: Target, first: tirx.Expr | None) -> tirx.Stmt:

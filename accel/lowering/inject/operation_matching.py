@@ -10,7 +10,7 @@ from tvm.ir import TensorLoad
 from tvm_ffi import StructuralKey, structural_mutate
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Copy
+from accel.accelerator.instructions import Copy, Layer
 from accel.accelerator.semantics import Semantics, scalar_field
 from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Binary, Scalar, walk, with_scalars
@@ -200,6 +200,8 @@ def operand_scope(meaning: Semantics, name: str, accelerator: Accelerator) -> st
     instruction = meaning.instruction
     if isinstance(instruction, Copy):
         return DRAM if name == "dram" else accelerator.memory(instruction.memory).scope
+    if isinstance(instruction, Layer) and instruction.operands[name].dram is not None:
+        return DRAM
     return accelerator.memory(instruction.operands[name].memory).scope
 
 

@@ -19,6 +19,7 @@ from accel.lowering.analysis.composite import CompositeRegion, largest_addend
 from accel.lowering.analysis.epilogue_planning import plan_epilogue
 from accel.lowering.analysis.image_padding import NO_PADDING, Padding
 from accel.lowering.analysis.lanewise_capabilities import identity_obstacle, load_obstacle
+from accel.lowering.ir.epilogue_arithmetic import apply_steps, stored_value
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.lowering.kinds.contraction.epilogue_stages import (
     ACCUMULATE,
@@ -39,6 +40,9 @@ from accel.lowering.kinds.contraction.tile_schedule import (
     schedule_tiles,
     start_accumulators,
 )
+from accel.lowering.kinds.layers.layer_options import layer_additions
+from accel.lowering.kinds.layers.layer_schedule import schedule_layer_points
+from accel.lowering.kinds.layers.layer_tilings import Scheduled, layer_operations
 from accel.lowering.kinds.region_kind import (
     PackedOperands,
     PackedRegion,
@@ -73,6 +77,9 @@ class AdditionKind:
         An accelerator that loads int8 into its accumulators, as it has no square contraction, adds elementwise.
         """
         composite, capabilities = request.composite, request.capabilities
+        layers = layer_additions(composite, capabilities, _scheduled(capabilities))
+        if not isinstance(layers, str) or not capabilities.small:
+            return Refusal(layers) if isinstance(layers, str) else layers
         ending = plan_epilogue(composite, capabilities)
         if isinstance(ending, str):
             found: Region[Addition] | str = ending
@@ -91,6 +98,10 @@ class AdditionKind:
             for argument, packed in zip(request.call.args, region.shape.operands, strict=False)  # what rounds is last
         )
         add, blocks = replace(region.shape, operands=(read_a.data, read_b.data)), read_a.data.blocks
+        if region.tiling.layer:
+            return PackedRegion(
+                replace(region, shape=add), [first, second], request.composite, request.composite.result
+            )
         arguments = [first, second, relax.const(weighted_identities(add.levels, gemm))]
         composite, epilogue = request.composite, region.epilogue
         rounding = rounding_vector(request.call, composite, epilogue, blocks * gemm.out_channels)
@@ -109,6 +120,8 @@ class AdditionKind:
         shape = (2 * len(add.levels), *gemm.weights.shape)
         identities = te.placeholder(shape, gemm.weights.memory.dtype, name="identities")
         outer = (add.operands[0].batch, add.operands[0].blocks, tiling.out_pitch_h, tiling.out_pitch_w)
+        if tiling.layer:
+            return _at_every_point(operands, outer, region, gemm)
 
         def summed(level: int) -> tuple[Element, list[Any]]:
             which, lane = te.reduce_axis((0, 2), "operand"), te.reduce_axis((0, gemm.in_channels), "i")
@@ -139,15 +152,40 @@ class AdditionKind:
 
     def schedule(self, function: tirx.PrimFunc, region: Region[Addition], capabilities: Capabilities) -> tirx.PrimFunc:
         """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""
+        if region.tiling.layer:
+            return schedule_layer_points(function, region, capabilities)
         return schedule_tiles(function, region, capabilities, _place)
 
     def instructions(self, region: Region[Addition], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order."""
+        if region.tiling.layer:
+            return layer_operations(region, _scheduled(capabilities), capabilities)
         return contraction_operations(region.epilogue, capabilities)
 
     def host_layout(self, region: Region[Addition]) -> list[str]:  # noqa: ARG002
         """Nothing."""
         return []
+
+
+def _scheduled(capabilities: Capabilities) -> Scheduled:
+    """What makes the function of a region that a layer does, scheduled as its tiling says."""
+    kind = AdditionKind()
+    return lambda region: kind.schedule(kind.expression(region, capabilities.gemm), region, capabilities)
+
+
+def _at_every_point(
+    operands: list[te.Tensor], outer: tuple[int, ...], region: Region[Addition], gemm: Contraction
+) -> tirx.PrimFunc:
+    """``out = store(epilogue(a * m + b * n))`` as one statement; its parameters are a, b and the result."""
+    epilogue, weights = region.epilogue, region.shape.weights
+
+    def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, first: tirx.Var, second: tirx.Var) -> tirx.Expr:
+        place = dict(zip(gemm.dst.axes, (first, second), strict=True))
+        values = [each[n, c, y, x, *inner(gemm.data, m=place["m"], k=place["n"])] for each in operands]
+        terms = [v.astype("int32") * tirx.const(w, "int32") for v, w in zip(values, weights, strict=True)]
+        return stored_value(apply_steps(terms[0] + terms[1], epilogue.steps), epilogue.result, epilogue.scaling)
+
+    return te.create_prim_func([*operands, te.compute((*outer, *gemm.dst.shape), element, name="result0")])
 
 
 def _region(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabilities) -> Region[Addition] | str:

@@ -1,5 +1,6 @@
 """Convolutions and dense layers as regions: sums of products over channels and taps, and their epilogue."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -20,6 +21,7 @@ from accel.lowering.kinds.contraction.epilogue_stages import (
     accumulated,
     inner,
     operand_name,
+    padded_data,
     placeholder,
     stage_name,
     with_epilogue,
@@ -32,6 +34,9 @@ from accel.lowering.kinds.contraction.tile_schedule import (
     schedule_tiles,
     start_accumulators,
 )
+from accel.lowering.kinds.layers.layer_options import layer_convolutions
+from accel.lowering.kinds.layers.layer_schedule import schedule_layer_sums
+from accel.lowering.kinds.layers.layer_tilings import Scheduled, layer_operations
 from accel.lowering.kinds.region_kind import (
     JoinedCall,
     PackedOperands,
@@ -72,8 +77,13 @@ class ConvolutionKind:
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Convolution]] | Refusal:
         """The ways to run a composite, the cheapest first; or why there is none."""
-        found = contraction_options(request.composite, request.use, request.capabilities, request.cost)
-        return Refusal(found) if isinstance(found, str) else found
+        composite, use, capabilities = request.composite, request.use, request.capabilities
+        found = contraction_options(composite, use, capabilities, request.cost)
+        layers = layer_convolutions(composite, use, capabilities, _scheduled(capabilities))
+        if isinstance(found, str) and isinstance(layers, str):
+            return Refusal(found if capabilities.small else layers)
+        options = [each for each in (found, layers) if not isinstance(each, str)]
+        return sorted(itertools.chain(*options), key=lambda option: option.cycles)
 
     def pack(self, request: PackRequest[Convolution], operands: PackedOperands) -> PackedRegion[Convolution]:
         """The region over its data as they lie; one with a residual addition behind it takes the other operand too."""
@@ -96,7 +106,7 @@ class ConvolutionKind:
         shape = (*blocks, *gemm.weights.shape)
         weights = te.placeholder(shape, gemm.weights.memory.dtype, name="weights")
         rows, columns = tiling.out_pitch_h, tiling.out_pitch_w
-        padded = _padded(data, conv, rows, columns)
+        padded = padded_data(data, conv, rows, columns)
         (sh, sw), (dh, dw) = conv.strides, conv.dilation
         axes = [
             te.reduce_axis((0, extent), name)
@@ -136,10 +146,14 @@ class ConvolutionKind:
         """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""
         conv = region.shape
         groups = conv.groups if conv.group_blocks > 1 else 1
+        if region.tiling.layer:
+            return schedule_layer_sums(function, region, capabilities, groups)
         return schedule_tiles(function, region, capabilities, _place, groups)
 
     def instructions(self, region: Region[Convolution], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order."""
+        if region.tiling.layer:
+            return layer_operations(region, _scheduled(capabilities), capabilities)
         return contraction_operations(region.epilogue, capabilities)
 
     def host_layout(self, region: Region[Convolution]) -> list[str]:
@@ -152,10 +166,18 @@ class ConvolutionKind:
         return found
 
 
+def _scheduled(capabilities: Capabilities) -> Scheduled:
+    """What makes the function of a region that a layer does, scheduled as its tiling says."""
+    kind = ConvolutionKind()
+    return lambda region: kind.schedule(kind.expression(region, capabilities.gemm), region, capabilities)
+
+
 def contraction_options(
     composite: CompositeRegion, use: CompositeUse, capabilities: Capabilities, cost: TilingCost
 ) -> list[TilingOption[Convolution]] | str:
     """The ways to run a composite with its own epilogue, the cheapest first; or why there is none."""
+    if not capabilities.small:
+        return f"{capabilities.accelerator.title} has no instruction for a tile of it"
     ending = plan_epilogue(composite, capabilities)
     if isinstance(ending, str):
         return ending
@@ -303,26 +325,6 @@ def _packed_stack(
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
     shape = (rows, conv.out_blocks * gemm.out_channels)
     return PackedRegion(replace(region, shape=conv), arguments, composite, shape, stack=(batch, rows, columns))
-
-
-def _padded(data: te.Tensor, conv: Convolution, rows: int, columns: int) -> te.Tensor:
-    """The data as far as the tiles reach, zero outside; the data itself where nothing is outside."""
-    top, left = conv.padding[:2]
-    height = (rows - 1) * conv.strides[0] + (conv.kernel[0] - 1) * conv.dilation[0] + 1
-    width = (columns - 1) * conv.strides[1] + (conv.kernel[1] - 1) * conv.dilation[1] + 1
-    inside_h = top == 0 and height <= conv.data.height
-    inside_w = left == 0 and width <= conv.data.width
-    if inside_h and inside_w:
-        return data
-    shape = (data.shape[0], data.shape[1], height, width, data.shape[4], data.shape[5])
-
-    def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, b: tirx.Var, i: tirx.Var) -> tirx.Expr:
-        bounds = [] if inside_h else [y >= top, y < top + conv.data.height]
-        bounds += [] if inside_w else [x >= left, x < left + conv.data.width]
-        value = data[n, c, y - top, x - left, b, i]
-        return te.if_then_else(te.all(*bounds), value, tirx.const(0, str(data.dtype)))
-
-    return te.compute(shape, element, name="padded")
 
 
 def _place(sch: Schedule, region: Region[Convolution], tile: TileLoops, capabilities: Capabilities) -> None:

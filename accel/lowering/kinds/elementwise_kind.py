@@ -38,6 +38,9 @@ class ElementwiseKind(LanewiseKind[Elementwise]):
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Elementwise]] | Refusal:
         """The way to run a composite, or why there is none."""
+        if not request.capabilities.small:
+            title = request.capabilities.accelerator.title
+            return Refusal(f"no instruction of {title} does it: they are as large as a layer", defers=True)
         bordered = request.use.wants_border(request.capabilities)
         region = _region(request.composite, request.capabilities, bordered=bordered)
         return Refusal(region) if isinstance(region, str) else [TilingOption(0.0, region)]

@@ -6,19 +6,34 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tvm import te
+from tvm import te, tirx
 
+from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.lanewise_capabilities import clipping_epilogue, lane_capabilities, load_obstacle
+from accel.lowering.ir.epilogue_arithmetic import stored_value
+from accel.lowering.kinds.contraction.epilogue_stages import ACCUMULATE, inner, padded_data, placeholder
+from accel.lowering.kinds.lanewise.lanewise_expression import operand_name
 from accel.lowering.kinds.lanewise.lanewise_kind import LanewiseKind
 from accel.lowering.kinds.lanewise.lanewise_tiling import lanewise_tiling
-from accel.lowering.kinds.region_kind import PlanRequest, Refusal
-from accel.region.epilogue import INT8
+from accel.lowering.kinds.layers.layer_options import whole_tiling
+from accel.lowering.kinds.layers.layer_schedule import schedule_layer_sums
+from accel.lowering.kinds.layers.layer_tilings import Scheduled, TileAxes, layer_operations, layer_tilings
+from accel.lowering.kinds.region_kind import (
+    PackedOperands,
+    PackedRegion,
+    PackRequest,
+    PlanRequest,
+    Refusal,
+    UsedOperation,
+)
+from accel.region.epilogue import INT8, Epilogue, Shifting
 from accel.region.kinds import Region, TilingOption
 from accel.region.pooling import Pooling
-from accel.region.shapes import PackedActivation
+from accel.region.shapes import Convolution, PackedActivation
 from accel.region.tile_steps import LaneCapabilities
+from accel.region.tilings import divisors
 
 
 class PoolingKind(LanewiseKind[Pooling]):
@@ -29,9 +44,33 @@ class PoolingKind(LanewiseKind[Pooling]):
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Pooling]] | Refusal:
         """The way to run a composite, or why there is none."""
-        bordered = request.use.wants_border(request.capabilities)
+        bordered, capabilities = request.use.wants_border(request.capabilities), request.capabilities
+        layers = _layers(request.composite, capabilities, request.lowest, bordered=bordered)
+        if not isinstance(layers, str) or not capabilities.small:
+            return Refusal(layers) if isinstance(layers, str) else layers
         region = _region(request.composite, request.capabilities, request.lowest, bordered=bordered)
         return Refusal(region) if isinstance(region, str) else [TilingOption(0.0, region)]
+
+    def pack(self, request: PackRequest[Pooling], operands: PackedOperands) -> PackedRegion[Pooling]:
+        """The region over its operands as they lie; what brings them into the accumulators a layer does not need."""
+        packed = super().pack(request, operands)
+        return replace(packed, arguments=packed.arguments[:1]) if request.region.tiling.layer else packed
+
+    def expression(self, region: Region[Pooling], gemm: Contraction) -> tirx.PrimFunc:
+        """What a region computes, as tensor expressions; its parameters are the arguments, then the result."""
+        return _by_a_layer(region, gemm) if region.tiling.layer else super().expression(region, gemm)
+
+    def schedule(self, function: tirx.PrimFunc, region: Region[Pooling], capabilities: Capabilities) -> tirx.PrimFunc:
+        """The function as the nests of its steps, with their pragmas, or as that of a layer."""
+        if region.tiling.layer:
+            return schedule_layer_sums(function, region, capabilities, lanes=0)
+        return super().schedule(function, region, capabilities)
+
+    def instructions(self, region: Region[Pooling], capabilities: Capabilities) -> Iterator[UsedOperation]:
+        """What a tile uses, in its order."""
+        if region.tiling.layer:
+            return layer_operations(region, _scheduled(capabilities), capabilities)
+        return super().instructions(region, capabilities)
 
     def combine(self, operands: list[te.Tensor], shape: Pooling, extents: tuple[int, ...]) -> te.Tensor:
         """The maximum over the window."""
@@ -43,6 +82,69 @@ class PoolingKind(LanewiseKind[Pooling]):
             return te.max(data[n, c, y * sh + ky * dh, x * sw + kx * dw, *inner], axis=[ky, kx])
 
         return te.compute(extents, element, name="largest")
+
+
+def _scheduled(capabilities: Capabilities) -> Scheduled:
+    """What makes the function of a region that a layer does, scheduled as its tiling says."""
+    kind = PoolingKind()
+    return lambda region: kind.schedule(kind.expression(region, capabilities.gemm), region, capabilities)
+
+
+def _layers(
+    composite: CompositeRegion, capabilities: Capabilities, lowest: int, *, bordered: bool
+) -> list[TilingOption[Pooling]] | str:
+    """The cheapest options by instructions as large as a layer; or why there is none."""
+    gemm, title = capabilities.gemm, capabilities.accelerator.title
+    if not capabilities.accelerator.layers:
+        return f"{title} has no instructions as large as a layer"
+    if not gemm.results_are_data:
+        return f"its tensors do not lie in DRAM as the results of {gemm.instruction.name} do"
+    clips, why = dict(composite.steps), ""
+    low, high = clips.get("max", INT8[0]), clips.get("min", INT8[1])
+    endings = [Epilogue((), scaling=Shifting(0, low, high, rounds=False))]
+    endings += [Epilogue(())] if (low, high) == INT8 else []
+    for shape in _shapes(composite, capabilities, lowest, LaneCapabilities(pair=False, difference=False, direct=False)):
+        window, data = shape.window, shape.data
+        rows, columns = (
+            (window.strides[at], window.padding[at], size) for at, size in enumerate((data.height, data.width))
+        )
+        axes = TileAxes(divisors(data.blocks), shape.out_height, shape.out_width, (rows, columns))
+        for ending in endings:
+            whole = whole_tiling(data.blocks, shape.out_height, shape.out_width)
+            region = Region(shape, ending, whole)
+            made = layer_tilings(region, axes, _scheduled(capabilities), capabilities, 1, dividing=bordered)
+            if not isinstance(made, str):
+                return [TilingOption(each.cycles, replace(region, tiling=each.tiling)) for each in made]
+            why = why or made
+    return why
+
+
+def _by_a_layer(region: Region[Pooling], gemm: Contraction) -> tirx.PrimFunc:
+    """``out = store(largest of the window)``; its parameters are the data and the result."""
+    shape, tiling, epilogue = region.shape, region.tiling, region.epilogue
+    window, blocks = shape.window, shape.data.blocks
+    data = placeholder(operand_name(0), shape.data, gemm.data)
+    like = Convolution(
+        shape.data, blocks, window.kernel, window.strides, window.dilation, window.padding, shape.out_height,
+        shape.out_width, groups=blocks,
+    )  # fmt: skip
+    rows, columns = tiling.out_pitch_h, tiling.out_pitch_w
+    padded = padded_data(data, like, rows, columns)
+    ky, kx = (te.reduce_axis((0, extent), name) for extent, name in zip(window.kernel, ("kh", "kw"), strict=True))
+    (sh, sw), (dh, dw) = window.strides, window.dilation
+
+    def largest(n: Any, c: Any, y: Any, x: Any, first: Any, second: Any) -> Any:
+        place = dict(zip(gemm.dst.axes, (first, second), strict=True))
+        within = inner(gemm.data, m=place["m"], k=place["n"])
+        return te.max(padded[n, c, y * sh + ky * dh, x * sw + kx * dw, *within].astype("int32"), axis=[ky, kx])
+
+    extents = (shape.data.batch, blocks, rows, columns, *gemm.dst.shape)
+    sums = te.compute(extents, largest, name=ACCUMULATE)
+
+    def stored(*at: Any) -> Any:
+        return stored_value(sums(*at), epilogue.result, epilogue.scaling)
+
+    return te.create_prim_func([data, te.compute(extents, stored, name="result0")])
 
 
 def _region(

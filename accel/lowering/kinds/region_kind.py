@@ -8,7 +8,7 @@ from tvm import ir, relax, tirx
 from typing_extensions import TypeVar
 
 from accel.accelerator.contraction import Contraction
-from accel.accelerator.instructions import Compute, Copy, Operation
+from accel.accelerator.instructions import Compute, Copy, Layer, Operation
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.dataflow import CompositeUse
@@ -107,7 +107,7 @@ class UsedOperation:
     """An operation of the accelerator that a launch uses, and what for."""
 
     role: Role
-    instruction: Copy | Compute
+    instruction: Copy | Compute | Layer
     operation: Operation
 
 

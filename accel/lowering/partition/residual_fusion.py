@@ -129,7 +129,8 @@ def _fused_epilogue(
     None where the accumulators cannot stay between them.
     """
     gemm = capabilities.gemm
-    if gemm.data.memory.dtype != "int8" or gemm.in_channels != gemm.out_channels or gemm.slides or gemm.stage:
+    square = gemm.data.memory.dtype == "int8" and gemm.in_channels == gemm.out_channels
+    if not capabilities.small or not square or gemm.slides or gemm.stage:
         return None
     declared = [composite.operators for composite in capabilities.accelerator.composites]
     if declared and (*composite_operators(contraction), *composite_operators(addition)) not in declared:

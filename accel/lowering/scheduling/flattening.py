@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from tvm import ir, s_tir, tirx
+from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal, structural_mutate
 
@@ -13,6 +13,7 @@ from accel.accelerator.instructions import Compute
 from accel.accelerator.target import Target
 from accel.lowering.ir.affine_nest import constant_value, nest_of, simplify
 from accel.lowering.ir.function_attributes import FIRST_PRAGMA, map_regions, region_functions
+from accel.lowering.ir.plain_loops import PLAIN_LOOPS
 from accel.lowering.ir.tir_walk import loads_of, pragma_nests, rename_buffers, scope_of
 from accel.region.kinds import AnyRegion
 
@@ -24,7 +25,7 @@ def flatten(module: ir.IRModule, target: Target) -> ir.IRModule:
     instructions can work in place.
     """
     accelerator = target.accelerator
-    lowered = _TVM_PASSES(ir.IRModule(region_functions(module)))
+    lowered = PLAIN_LOOPS(ir.IRModule(region_functions(module)))
     computes = {i.pragma for i in accelerator.instructions if isinstance(i, Compute)}
 
     def flattened(function: tirx.PrimFunc, _region: AnyRegion) -> tirx.PrimFunc:
@@ -32,21 +33,6 @@ def flatten(module: ir.IRModule, target: Target) -> ir.IRModule:
         return begin_by_overwriting(shared, target.contraction)
 
     return tirx.transform.RemoveNoOp()(map_regions(module, flattened))
-
-
-_TVM_PASSES = ir.transform.Sequential(
-    [
-        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
-        s_tir.transform.ConvertBlocksToOpaque(),
-        s_tir.transform.CompactBufferAllocation(),
-        s_tir.transform.LowerMatchBuffer(),
-        s_tir.transform.LowerOpaqueBlock(),
-        tirx.transform.FlattenBuffer(),
-        tirx.transform.UnrollLoop(),
-        s_tir.transform.StmtSimplify(),
-        tirx.transform.RemoveNoOp(),
-    ]
-)
 
 
 def share_buffers_in_place(function: tirx.PrimFunc, pragmas: set[str], computes: set[str]) -> tirx.PrimFunc:

@@ -11,7 +11,7 @@ from accel.accelerator.contraction import Contraction, Tile
 from accel.lowering.ir.epilogue_arithmetic import apply_steps, stored_value
 from accel.lowering.layout.tiled_layout import packed_shape
 from accel.region.epilogue import SUMS, TENSOR_OPS, Epilogue, EpilogueOp, Steps
-from accel.region.shapes import PackedActivation
+from accel.region.shapes import Convolution, PackedActivation
 
 Element = Callable[..., Any]
 
@@ -47,6 +47,26 @@ def operand_name(stage: str) -> str:
 def placeholder(name: str, packed: PackedActivation, tile: Tile) -> te.Tensor:
     """A packed activation as a parameter."""
     return te.placeholder(packed_shape(packed, tile), tile.memory.dtype, name=name)
+
+
+def padded_data(data: te.Tensor, conv: Convolution, rows: int, columns: int) -> te.Tensor:
+    """Returns the data as far as the tiles reach, zero outside; the data itself where nothing is outside."""
+    top, left = conv.padding[:2]
+    height = (rows - 1) * conv.strides[0] + (conv.kernel[0] - 1) * conv.dilation[0] + 1
+    width = (columns - 1) * conv.strides[1] + (conv.kernel[1] - 1) * conv.dilation[1] + 1
+    inside_h = top == 0 and height <= conv.data.height
+    inside_w = left == 0 and width <= conv.data.width
+    if inside_h and inside_w:
+        return data
+    shape = (data.shape[0], data.shape[1], height, width, data.shape[4], data.shape[5])
+
+    def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, b: tirx.Var, i: tirx.Var) -> tirx.Expr:
+        bounds = [] if inside_h else [y >= top, y < top + conv.data.height]
+        bounds += [] if inside_w else [x >= left, x < left + conv.data.width]
+        value = data[n, c, y - top, x - left, b, i]
+        return te.if_then_else(te.all(*bounds), value, tirx.const(0, str(data.dtype)))
+
+    return te.compute(shape, element, name="padded")
 
 
 def accumulated(

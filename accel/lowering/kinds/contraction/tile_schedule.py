@@ -64,16 +64,16 @@ def schedule_tiles(
     Of several ``groups`` each has output blocks of its own.
     """
     sch = UncheckedSchedule(ir.IRModule({"main": function}))
-    tile = _tile_loops(sch, region.tiling, groups)
+    tile = tile_loops(sch, region.tiling, groups)
     place(sch, region, tile, capabilities)
     _place_epilogue(sch, region.epilogue, tile, capabilities)
     sch.annotate(tile.inner, CONTEXTS_PRAGMA, region.tiling.result_contexts)
     return sch.mod["main"]
 
 
-def _tile_loops(sch: Schedule, tiling: Tiling, group_count: int) -> TileLoops:
-    """Cut the accumulation's output loops; the tile's own loops follow the outer ones."""
-    n, c, y, x, b, o = sch.get_loops(sch.get_sblock(ACCUMULATE))[:6]
+def tile_loops(sch: Schedule, tiling: Tiling, group_count: int, block: str = ACCUMULATE) -> TileLoops:
+    """Cut a block's output loops; the tile's own loops follow the outer ones."""
+    n, c, y, x, b, o = sch.get_loops(sch.get_sblock(block))[:6]
     c_tile, c_in = sch.split(c, [None, tiling.out_blocks])
     y_tile, y_in = sch.split(y, [None, tiling.out_rows])
     x_tile, x_in = sch.split(x, [None, tiling.out_columns])

@@ -87,7 +87,10 @@ def _with_tables() -> Any:
 
 
 BASES: dict[str, Any] = {
-    **{name: _preset(name) for name in ("vta", "mvin-mvout", "output-stationary", "vector", "npu", "gemmini")},
+    **{
+        name: _preset(name)
+        for name in ("vta", "mvin-mvout", "output-stationary", "vector", "npu", "gemmini", "conv-engine")
+    },
     "tokens": _with_tokens(),
     "parts": _of_parts(),
     "shared": _shared(),

@@ -16,6 +16,7 @@ from tests.unit.accel.accelerator.refused.encoding import ENCODING
 from tests.unit.accel.accelerator.refused.expressions import EXPRESSIONS
 from tests.unit.accel.accelerator.refused.families import FAMILIES
 from tests.unit.accel.accelerator.refused.floats import FLOATS
+from tests.unit.accel.accelerator.refused.layers import LAYERS
 from tests.unit.accel.accelerator.refused.names import NAMES
 from tests.unit.accel.accelerator.refused.reach import REACH
 from tests.unit.accel.accelerator.refused.shared_buses import SHARED_BUSES
@@ -41,6 +42,7 @@ CASES: tuple[Case, ...] = (
     *SLIDING,
     *TABLES,
     *FLOATS,
+    *LAYERS,
 )
 
 

@@ -1,0 +1,359 @@
+"""Matching of layers: which operation does a whole nest, statement by statement, and then loop by loop."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import tirx
+from tvm_ffi import structural_equal
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import HardwareLoop, Window
+from accel.accelerator.semantics import LayerSemantics, scalar_field
+from accel.accelerator.target import Target
+from accel.errors import CompileError
+from accel.expression.tir_terms import same_place
+from accel.lowering.inject.compute_injection import outer_axes
+from accel.lowering.inject.layer_nest import (
+    Guard,
+    WindowBound,
+    outermost_loop,
+    stores_of_nest,
+    unguarded,
+    window_bounds,
+)
+from accel.lowering.inject.operation_matching import OperationMatch, matching_operations, nearest_mismatch
+from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify
+from accel.lowering.ir.document_paths import INSTRUCTIONS
+from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
+
+_ZERO = tirx.const(0, "int32")
+_MOST_WAYS = 256  # to tell loops from each other that are looked at
+
+
+@dataclass(frozen=True)
+class LayerLoop:
+    """A loop of a nest: its extent, whether it is summed over, and how each operand in DRAM steps, in elements."""
+
+    variable: tirx.Var
+    extent: int
+    summed: bool
+    steps: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LayerMatch:
+    """A layer's operation that does a nest: where its operands begin, which loop is which, and its numbers.
+
+    ``loops`` are the loops of the nest by the extent of the instruction's own; those of the others are None.
+    """
+
+    meaning: LayerSemantics
+    bases: dict[str, AffineAccess]
+    loops: dict[str, LayerLoop | None]
+    fields: dict[str, Any]
+
+
+def match_within(
+    statement: tirx.Stmt, known: Sequence[LayerSemantics], target: Target
+) -> tuple[list[tuple[tirx.Var, int]], LayerMatch]:
+    """The loops around that no instruction makes, the fewest, with their extents; and what is matched inside.
+
+    Raises:
+        CompileError: nothing is; the message says what stands against the whole.
+    """
+    around: list[tuple[tirx.Var, int]] = []
+    first: CompileError | None = None
+    while True:
+        try:
+            return around, match_layer(statement, known, target)
+        except CompileError as error:
+            first = first or error
+        loop = outermost_loop(statement)
+        if loop is None:
+            raise first
+        around.append((loop.loop_var, int(loop.extent)))
+        statement = loop.body
+
+
+def match_layer(statement: tirx.Stmt, known: Sequence[LayerSemantics], target: Target) -> LayerMatch:
+    """How the first operation of ``known`` that does what a nest does does it, whatever its fields can hold.
+
+    Where a loop of the nest can be one or another of the instruction's, the way is taken that uses least on the chip,
+    and then the one whose windows are the smallest.
+
+    Raises:
+        CompileError: none does; the message says what stands against the one that comes nearest.
+    """
+    leaves = list(stores_of_nest(statement, (), {}))
+    guards = [unguarded(leaf.store) for leaf in leaves]
+    nests = [AffineNest(leaf.variables, leaf.extents, store) for leaf, (store, _) in zip(leaves, guards, strict=True)]
+    misfits: list[str] = []
+    for meaning in known:
+        if len(meaning.statements) != len(leaves):
+            continue
+        ways = [
+            list(matching_operations(nest.store, [each], target, misfits))
+            for nest, each in zip(nests, meaning.statements, strict=True)
+        ]
+        for matches in itertools.product(*ways):
+            try:
+                made = _Matching(meaning, nests, matches, [guard for _, guard in guards], target.accelerator)
+                return min(made.ways(), key=lambda way: _demands(way, target.accelerator))
+            except CompileError as error:
+                misfits.append(error.detail)
+    if not any(len(meaning.statements) == len(leaves) for meaning in known):
+        raise OtherStatementsError(len(leaves), known)
+    raise CompileError(f"no instruction does this nest: {_why(nests, known, misfits, target)}", field=INSTRUCTIONS)
+
+
+class OtherStatementsError(CompileError):
+    """A nest has more or fewer statements than what an instruction does: it is not meant for it."""
+
+    def __init__(self, count: int, known: Sequence[LayerSemantics]) -> None:
+        counts = dict.fromkeys(f"{meaning.instruction.name} has {len(meaning.statements)}" for meaning in known)
+        has = f"no instruction does this nest: it has {count} statements, and {', '.join(counts) or 'none answers'}"
+        super().__init__(has, field=INSTRUCTIONS)
+
+
+def _demands(match: LayerMatch, accelerator: Accelerator) -> tuple[float, float]:
+    """Bytes on the chip that a match needs, and positions of its windows.
+
+    Neither depths of memories nor costs count: instructions are kept for documents that differ in these.
+    """
+    layer = match.meaning.instruction
+    numbers = layer_numbers(layer, match.fields)
+    used = [
+        number_of_cost(text, numbers, accelerator) * accelerator.memory(memory).element_bytes
+        for memory, text in layer.uses.items()
+    ]
+    windows = (window for operand in layer.operands.values() for window in operand.windows)
+    return sum(used), sum(numbers[window.extent] for window in windows)
+
+
+def _why(nests: Sequence[AffineNest], known: Sequence[LayerSemantics], misfits: Sequence[str], target: Target) -> str:
+    if misfits:
+        return misfits[0]
+    for meaning in known:
+        if len(meaning.statements) != len(nests):
+            continue
+        for nest, each in zip(nests, meaning.statements, strict=True):
+            why = nearest_mismatch(nest.store, [each], target)
+            if next(matching_operations(nest.store, [each], target), None) is None and why:
+                return why
+    return "its loops are others"
+
+
+class _Matching:
+    """One way in which an operation could do a nest, until it is shown that it does."""
+
+    def __init__(
+        self,
+        meaning: LayerSemantics,
+        nests: Sequence[AffineNest],
+        matches: Sequence[OperationMatch],
+        guards: Sequence[Sequence[Guard]],
+        accelerator: Accelerator,
+    ) -> None:
+        self.meaning, self.layer, self.accelerator = meaning, meaning.instruction, accelerator
+        self.nests, self.matches = nests, matches
+        self.bases: dict[str, AffineAccess] = {}
+        self.fields: dict[str, Any] = {
+            name: tirx.const(value, "int32") for name, value in meaning.operation.when.items()
+        }
+        self.bounds: dict[str, list[WindowBound]] = {}
+        self._take_scalars()
+        self.loops = self._loops()
+        self._take_guards(guards)
+
+    def ways(self) -> list[LayerMatch]:
+        """The matches, by each way to tell the loops of the nest from each other that the operands allow.
+
+        Raises:
+            CompileError: there is none.
+        """
+        why, found = "", list[LayerMatch]()
+        for assigned in itertools.islice(self._assignments(list(reversed(self.loops)), {}), _MOST_WAYS):
+            try:
+                fields = self._fields_of(assigned)
+            except CompileError as error:
+                why = why or error.detail
+            else:
+                every = {loop.extent: assigned.get(loop.extent) for loop in self.layer.loops}
+                bases = {name: self._base(name, fields) for name in self.bases}
+                numbers = {name: value for name, value in fields.items() if not name.startswith("&")}
+                found.append(LayerMatch(self.meaning, bases, every, self.fields | numbers))
+        if not found:
+            raise CompileError(why or self._unlike(), field=INSTRUCTIONS)
+        return found
+
+    def _unlike(self) -> str:
+        stepping = [(loop, ", ".join(name for name, step in loop.steps.items() if step)) for loop in self.loops]
+        steps = "; ".join(f"{loop.variable.name} of {loop.extent} steps {names}" for loop, names in stepping)
+        return f"{self.layer.name} has no loops like those of the nest: {steps}"
+
+    def _take_scalars(self) -> None:
+        for match in self.matches:
+            for name, value in match.scalars.items():
+                whole = scalar_field(self.accelerator, self.layer, name)
+                if whole in self.fields and not structural_equal(self.fields[whole], value):
+                    raise CompileError(f"{self.layer.name} has one {name}, and the nest two", field=INSTRUCTIONS)
+                self.fields[whole] = value
+
+    def _loops(self) -> list[LayerLoop]:
+        """The loops around all statements, and those of the sum, with the steps of all operands in them."""
+        common = [v for v in self.nests[0].variables if all(v in nest.variables for nest in self.nests)]
+        found: dict[tirx.Var, LayerLoop] = {}
+        chip = self.meaning.sums
+        for nest, match in zip(self.nests, self.matches, strict=True):
+            accesses = _accesses(nest, match)
+            for axis in outer_axes(nest, match.meaning, accesses, self.accelerator, {}):
+                assert axis.variable is not None
+                steps = dict(zip(accesses, axis.strides, strict=True))
+                if steps.pop(chip or "", 0):
+                    raise CompileError(f"{chip} of {self.layer.name} is one element", field=INSTRUCTIONS)
+                summed = axis.variable not in common
+                if summed and match.meaning is not self.meaning.does:
+                    outside = f"{match.meaning.typed.statement} is in a loop of its own"
+                    raise CompileError(f"{self.layer.name}: {outside}", field=INSTRUCTIONS)
+                known = found.setdefault(axis.variable, LayerLoop(axis.variable, axis.extent, summed))
+                if known.extent != axis.extent:
+                    raise CompileError(f"{self.layer.name} cuts a loop", field=INSTRUCTIONS)
+                for name, step in steps.items():
+                    if known.steps.setdefault(name, step) != step:
+                        raise CompileError(f"{name} of {self.layer.name} is in two places", field=INSTRUCTIONS)
+            for name, access in accesses.items():
+                if name != chip:
+                    self._take_base(name, access)
+        return list(found.values())
+
+    def _take_base(self, name: str, access: AffineAccess) -> None:
+        size = self.accelerator.memory(self.layer.operands[name].memory).element_count
+        base = simplify(tirx.floordiv(access.base, size))
+        known = self.bases.setdefault(name, AffineAccess(access.buffer, access.strides, base))
+        if not known.buffer.same_as(access.buffer) or not structural_equal(known.base, base):
+            raise CompileError(f"{name} of {self.layer.name} is in two places", field=INSTRUCTIONS)
+
+    def _take_guards(self, guards: Sequence[Sequence[Guard]]) -> None:
+        for nest, match, found in zip(self.nests, self.matches, guards, strict=True):
+            for load, condition in found:
+                name = next(name for name, other in match.operands.items() if same_place(other, load))
+                if not self.layer.operands[name].windows:
+                    raise CompileError(f"{name} of {self.layer.name} is not padded", field=INSTRUCTIONS)
+                self.bounds[name] = window_bounds(nest, condition)
+
+    def _assignments(self, left: list[LayerLoop], taken: dict[str, LayerLoop]) -> Iterator[dict[str, LayerLoop]]:
+        """Every way to give each loop of the nest one of the instruction's, the innermost first."""
+        if not left:
+            yield taken
+            return
+        for loop in reversed(self.layer.loops):
+            if loop.extent not in taken and self._steps_alike(left[0], loop):
+                yield from self._assignments(left[1:], {**taken, loop.extent: left[0]})
+
+    def _steps_alike(self, mine: LayerLoop, loop: HardwareLoop) -> bool:
+        if self.meaning.sums is not None and mine.summed != self.meaning.sums_over(loop):
+            return False
+        for name in self.bases:
+            step = mine.steps.get(name, 0) * self._units(name)
+            moved = any(loop.extent in window.over for window in self.layer.operands[name].windows)
+            if name in loop.steps and step != loop.steps[name]:
+                return False
+            if step and not moved and name not in loop.factors and name not in loop.steps:
+                return False
+        return True
+
+    def _units(self, name: str) -> int:
+        """Units of addresses in an element of an operand."""
+        memory = self.accelerator.memory(self.layer.operands[name].memory)
+        return self.layer.element_bytes(name, memory) // self.layer.unit_bytes(name, memory)
+
+    def _fields_of(self, assigned: Mapping[str, LayerLoop]) -> dict[str, Any]:
+        """The fields of loops and windows; ``&X`` is what a window moves the first address of X by, elements."""
+        found: dict[str, Any] = {}
+        for loop in self.layer.loops:
+            mine = assigned.get(loop.extent)
+            extent = tirx.const(1 if mine is None else mine.extent, "int32")
+            found |= dict.fromkeys((loop.extent, *loop.repeated_in), extent)
+            for name, factor in loop.factors.items():
+                step = 0 if mine is None else mine.steps.get(name, 0) * self._units(name)
+                found[factor] = tirx.const(step, "int32")
+        for name, operand in self.layer.operands.items():
+            left = list(self.bounds.get(name, []))
+            for window in operand.windows:
+                moved = {extent: assigned[extent] for extent in window.over if extent in assigned}
+                bounds = [b for b in left if any(_step(b, loop) for loop in moved.values())]
+                left = [bound for bound in left if not any(bound is each for each in bounds)]
+                found |= self._window(name, window, moved, bounds)
+            if left:
+                raise CompileError(f"a bound of {name} is of no loop of {self.layer.name}", field=INSTRUCTIONS)
+        return found
+
+    def _window(
+        self, name: str, window: Window, moved: Mapping[str, LayerLoop], bounds: Sequence[WindowBound]
+    ) -> dict[str, Any]:
+        steps = {extent: loop.steps.get(name, 0) for extent, loop in moved.items()}
+        positions = self._positions(name, window, moved, steps, bounds)
+        pitch = next((steps[extent] // at for extent, at in positions.items() if at), 1)
+        if any(steps[extent] != at * pitch for extent, at in positions.items()):
+            raise CompileError(f"{name} of {self.layer.name} does not step with its bounds", field=INSTRUCTIONS)
+        reach = sum((moved[extent].extent - 1) * at for extent, at in positions.items())
+        lower = next((bound.base for bound in bounds if bound.rises), None)
+        upper = next((bound.base for bound in bounds if not bound.rises), None)
+        before = _ZERO if lower is None else simplify(tirx.max(_ZERO, -lower))
+        last = tirx.const(reach, "int32") if upper is None else tirx.min(upper, tirx.const(reach, "int32"))
+        found: dict[str, Any] = {window.extent: simplify(last + 1 - before)}
+        if window.before is not None:
+            found[window.before] = before
+        elif constant_value(before) != 0:
+            raise CompileError(f"{self.layer.name} has no zeros before the first of {name}", field=INSTRUCTIONS)
+        alone = constant_value(found[window.extent]) == 1  # then nothing lies next to it
+        if window.pitch is None and pitch != 1 and not alone:
+            raise CompileError(f"{name} of {self.layer.name} does not lie side by side", field=INSTRUCTIONS)
+        if window.pitch is not None:
+            found[window.pitch] = tirx.const(pitch * self._units(name), "int32")
+        for extent, field_name in window.over.items():
+            found[field_name] = tirx.const(positions.get(extent, 1), "int32")
+        key = f"&{name}"
+        self_moved = simplify(before * pitch)
+        return found | {f"{key}.{window.extent}": self_moved}
+
+    def _positions(
+        self,
+        name: str,
+        window: Window,
+        moved: Mapping[str, LayerLoop],
+        steps: Mapping[str, int],
+        bounds: Sequence[WindowBound],
+    ) -> dict[str, int]:
+        """How many positions each loop moves a window; without bounds as few as there can be."""
+        if bounds:
+            ways = [{extent: abs(_step(bound, loop)) for extent, loop in moved.items()} for bound in bounds]
+            inside = {loop.variable for loop in moved.values()}
+            outside = any(step for bound in bounds for var, step in bound.steps.items() if var not in inside)
+            if outside or any(way != ways[0] for way in ways) or len(bounds) > 2:
+                raise CompileError(f"the bounds of {name} are not those of a window", field=INSTRUCTIONS)
+            return ways[0]
+        pitch = math.gcd(*steps.values()) if window.pitch is not None and any(steps.values()) else 1
+        return {extent: step // pitch for extent, step in steps.items()}
+
+    def _base(self, name: str, fields: Mapping[str, Any]) -> AffineAccess:
+        """Where an operand begins: behind the zeros before it."""
+        access = self.bases[name]
+        base = access.base
+        for window in self.layer.operands[name].windows:
+            base = base + fields[f"&{name}.{window.extent}"]
+        return AffineAccess(access.buffer, access.strides, simplify(base))
+
+
+def _step(bound: "WindowBound", loop: LayerLoop) -> int:
+    return bound.steps.get(loop.variable, 0)
+
+
+def _accesses(nest: AffineNest, match: OperationMatch) -> dict[str, AffineAccess]:
+    found = {match.meaning.typed.statement.target.name: nest.target}
+    for name, load in match.operands.items():
+        found.setdefault(name, nest.access(load.source, load.indices))
+    return found

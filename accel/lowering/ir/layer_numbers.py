@@ -1,0 +1,37 @@
+"""What the fields of a layer hold before it is encoded, and what of a document's costs follows from that."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tvm import tirx
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Layer
+from accel.expression.cost_expression import parse_cost
+from accel.expression.syntax_tree import ExpressionError
+from accel.lowering.ir.affine_nest import constant_value
+
+
+def layer_numbers(layer: Layer, fields: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the numbers in fields; of what varies with loops around, the most that a window reaches, or nothing."""
+    found: dict[str, float] = {}
+    for name, value in fields.items():
+        number = value.value if isinstance(value, tirx.FloatImm) else constant_value(value)
+        if number is not None:
+            found[name] = float(number)
+    for operand in layer.operands.values():
+        for window in operand.windows:
+            reach = sum((found.get(extent, 1.0) - 1) * found.get(step, 1.0) for extent, step in window.over.items())
+            found.setdefault(window.extent, reach + 1)
+    return found
+
+
+def number_of_cost(text: str, numbers: Mapping[str, float], accelerator: Accelerator) -> float:
+    """Returns a cost with these numbers in fields, and 0 in others; infinite if it is none."""
+    cost, dram = parse_cost(text), accelerator.dram
+    known = {**numbers, "bus_bytes": float(dram.bus_bytes), "read_latency": float(dram.read_latency)}
+    try:
+        return float(cost.evaluate({name: known.get(name, 0.0) for name in cost.names}))
+    except ExpressionError:
+        return math.inf

@@ -1,0 +1,228 @@
+"""Tilings by instructions as large as a layer: the nest of a whole layer is matched once, its tiles are priced by it.
+
+A tile may be all of the layer, as far as the fields and what the instruction uses on the chip allow. Its price is the
+cost that the document gives the instruction, of each candidate's fields, times the number of its tiles.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from tvm import ir, tirx
+
+from accel.accelerator.instructions import Layer
+from accel.errors import CompileError
+from accel.expression.cost_expression import parse_cost
+from accel.expression.syntax_tree import ExpressionError
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.inject.layer_injection import answering
+from accel.lowering.inject.layer_matching import LayerLoop, LayerMatch, OtherStatementsError, match_within
+from accel.lowering.ir.affine_nest import constant_value
+from accel.lowering.ir.layer_numbers import layer_numbers
+from accel.lowering.ir.plain_loops import PLAIN_LOOPS
+from accel.lowering.ir.tir_walk import pragma_nests
+from accel.lowering.kinds.layers.layer_schedule import TILE_LOOPS, layer_of
+from accel.lowering.kinds.region_kind import UsedOperation
+from accel.region.kinds import Region
+from accel.region.shapes import RegionShape
+from accel.region.tilings import Tiling, divisors, tile_extents
+from accel.util.arrays import Bools, Float64, Int64
+
+Scheduled = Callable[[Region[Any]], tirx.PrimFunc]
+_NAME = "layer"
+
+
+@dataclass(frozen=True)
+class LayerTiling:
+    """A tiling by an instruction as large as a layer, and its estimated cycles."""
+
+    cycles: float
+    tiling: Tiling
+
+
+@dataclass(frozen=True)
+class TileAxes:
+    """What may be cut: extents of the tile's loops that are worth a price, and how rows and columns of data are padded.
+
+    ``windows`` are (stride, padding before, size of the data) of rows and of columns; a tile begins within the data.
+    """
+
+    blocks: Sequence[int]
+    rows: int
+    columns: int
+    windows: tuple[tuple[int, int, int], tuple[int, int, int]] = ((1, 0, 1 << 31), (1, 0, 1 << 31))
+
+
+def layer_tilings(
+    region: Region, axes: TileAxes, scheduled: Scheduled, capabilities: Capabilities, count: int, *, dividing: bool
+) -> list[LayerTiling] | str:
+    """The cheapest tilings of a region by each layer of the document; a string says why there is none.
+
+    Args:
+        region: with a tiling of the whole layer.
+        axes: how it may be cut.
+        scheduled: makes the function of a region, scheduled as its tiling says.
+        capabilities: what the accelerator can do.
+        count: how many there may be.
+        dividing: leave the room around the result alone, by tiles that divide it.
+    """
+    found: list[LayerTiling] = []
+    why, unlike = "", ""
+    for layer in capabilities.accelerator.layers:
+        whole = replace(region, tiling=replace(region.tiling, layer=layer.name))
+        try:
+            priced = _Priced(whole, axes, _matched(whole, layer, scheduled, capabilities), layer, capabilities)
+        except OtherStatementsError as error:
+            unlike = unlike or error.detail
+            continue
+        except CompileError as error:
+            why = why or error.detail
+            continue
+        tilings = priced.cheapest(count, dividing=dividing)
+        why = why or ("" if tilings else f"no tile of it fits the fields and memories of {layer.name}")
+        found += tilings
+    if not found:
+        return why or unlike or f"{capabilities.accelerator.title} has no instructions as large as a layer"
+    return sorted(found, key=lambda each: each.cycles)[:count]
+
+
+def _matched(
+    region: Region[RegionShape], layer: Layer, scheduled: Scheduled, capabilities: Capabilities
+) -> tuple[LayerMatch, list[tuple[tirx.Var, int]], list[tirx.Var]]:
+    """The match of the nest of a whole layer, the loops around it, and those of its result that are longer than 1.
+
+    Raises:
+        CompileError: no operation of the layer does it.
+    """
+    function = scheduled(region).with_attr("global_symbol", _NAME)
+    body = PLAIN_LOOPS(ir.IRModule({_NAME: function}))[_NAME].body
+    (nest,) = pragma_nests(body, {layer.pragma})
+    known = [each for each in answering(layer.pragma, capabilities.target) if each.instruction is layer]
+    around, match = match_within(nest.body, known, capabilities.target)
+    return match, around, _loops_of(nest.body)
+
+
+def _loops_of(statement: tirx.Stmt) -> list[tirx.Var]:
+    """The loops of a nest from the outside in that are longer than 1, as far as they stand one in the other."""
+    found = []
+    while isinstance(statement, tirx.For | tirx.AttrStmt):
+        if isinstance(statement, tirx.For) and constant_value(statement.extent) != 1:
+            found.append(statement.loop_var)
+        statement = statement.body
+    return found
+
+
+class _Priced:
+    """All candidates (n,) of a region by one layer."""
+
+    def __init__(
+        self,
+        region: Region[RegionShape],
+        axes: TileAxes,
+        matched: tuple[LayerMatch, list[tuple[tirx.Var, int]], list[tirx.Var]],
+        layer: Layer,
+        capabilities: Capabilities,
+    ) -> None:
+        self.region, self.axes, self.layer = region, axes, layer
+        self.match, around, loops = matched
+        self.accelerator = capabilities.accelerator
+        choices = [list(axes.blocks), tile_extents(axes.rows), tile_extents(axes.columns)]
+        grids = np.meshgrid(*(np.array(each, np.int64) for each in choices), indexing="ij")
+        self.tiles: list[Int64] = [grid.ravel() for grid in grids]
+        tiling = region.tiling
+        whole = (tiling.out_blocks, tiling.out_rows, tiling.out_columns)
+        cut = [axis for axis in range(TILE_LOOPS) if whole[axis] > 1]
+        self.axis_of = dict(zip(loops, cut, strict=False))
+        self.repeats = np.ones_like(self.tiles[0])
+        for variable, extent in around:  # loops that the instruction does not make itself
+            if extent > 1:
+                self.repeats = self.repeats * self.tiles[self.axis_of[variable]]
+
+    def cheapest(self, count: int, *, dividing: bool) -> list[LayerTiling]:
+        """The ``count`` cheapest that fit."""
+        fits = self._fits()
+        rows, columns = self.axes.rows, self.axes.columns
+        if dividing:
+            fits &= (rows % self.tiles[1] == 0) & (columns % self.tiles[2] == 0)
+        if not fits.any():
+            return []
+        images = self.region.shape.result.batch
+        total = self.region.shape.result.blocks // self.tiles[0]
+        tiles = images * total * -(-rows // self.tiles[1]) * -(-columns // self.tiles[2])
+        each = np.maximum(np.ceil(self._cost(self.layer.cycles or "1")), 1)
+        price = np.where(fits, tiles * self.repeats * each, np.inf)
+        best = np.argsort(price, kind="stable")[:count].tolist()
+        return [LayerTiling(float(price[at]), self._tiling(at)) for at in best if np.isfinite(price[at])]
+
+    def _tiling(self, at: int) -> Tiling:
+        blocks, rows, columns = (int(each[at]) for each in self.tiles)
+        return replace(
+            self.region.tiling,
+            out_blocks=blocks,
+            out_rows=rows,
+            out_columns=columns,
+            out_pitch_h=-(-self.axes.rows // rows) * rows,
+            out_pitch_w=-(-self.axes.columns // columns) * columns,
+        )
+
+    def _fits(self) -> Bools:
+        """Which candidates fit the fields and the memories, and begin every tile within the data."""
+        fits = np.ones(len(self.tiles[0]), np.bool_)
+        limits = {loop.extent: loop.limit for loop in self.layer.loops}
+        for name, values in self._fields.items():
+            low, high = self.accelerator.field(self.layer, name).limits
+            most = min(high - 1, limits.get(name) or high)
+            if self.accelerator.field(self.layer, name).type != "float32":
+                fits &= (values >= low) & (values <= most)
+        for memory, text in self.layer.uses.items():
+            fits &= self._cost(text) <= self.accelerator.memory(memory).depth
+        for tile, extent, (stride, before, size) in zip(
+            self.tiles[1:], (self.axes.rows, self.axes.columns), self.axes.windows, strict=True
+        ):
+            count = -(-extent // tile)
+            fits &= (count == 1) | (((count - 1) * tile * stride - before < size) & (before <= tile * stride))
+        return fits
+
+    def _cost(self, text: str) -> Float64:
+        """A cost (n,) of the candidates; addresses count as 0."""
+        cost, dram = parse_cost(text), self.accelerator.dram
+        known = {"bus_bytes": float(dram.bus_bytes), "read_latency": float(dram.read_latency)}
+        zero = np.zeros(len(self.tiles[0]))
+        try:
+            numbers: dict[str, Float64 | float] = {**self._fields, **known}
+            found = cost.evaluate({name: numbers.get(name, zero) for name in cost.names})
+        except ExpressionError:
+            return np.full(len(zero), np.inf)
+        return np.asarray(found * np.ones(len(zero)))
+
+    @property
+    def _fields(self) -> dict[str, Float64]:
+        """The numbers (n,) of the fields, but for addresses."""
+        one = np.ones(len(self.tiles[0]))
+        found = {name: one * number for name, number in layer_numbers(self.layer, self.match.fields).items()}
+        for extent, loop in self.match.loops.items():
+            found[extent] = one * self._extent(loop)
+        for operand in self.layer.operands.values():
+            for window in operand.windows:
+                reach = sum((found[extent] - 1) * found.get(over, one) for extent, over in window.over.items())
+                found[window.extent] = np.minimum(found[window.extent], reach + 1)
+        return found
+
+    def _extent(self, loop: LayerLoop | None) -> Int64 | int:
+        if loop is None:
+            return 1
+        axis = self.axis_of.get(loop.variable)
+        return loop.extent if axis is None else self.tiles[axis]
+
+
+def block_choices(out_blocks: int, group_blocks: int) -> list[int]:
+    """Blocks of a tile that divide those of a group, or where a group has one those of all."""
+    return [blocks for blocks in divisors(out_blocks) if group_blocks == 1 or not group_blocks % blocks]
+
+
+def layer_operations(region: Region, scheduled: Scheduled, capabilities: Capabilities) -> Iterator[UsedOperation]:
+    """The operation of the layer that does a region's tiles."""
+    layer = layer_of(region.tiling, capabilities)
+    match, _, _ = _matched(region, layer, scheduled, capabilities)
+    yield UsedOperation("contract" if match.meaning.sums else "compute", layer, match.meaning.operation)
