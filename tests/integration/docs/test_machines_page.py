@@ -14,6 +14,7 @@ from examples.graph import Graph
 
 DOCS = Path(__file__).parents[3] / "docs"
 DOCUMENTS = sorted((DOCS / "machines").glob("*.yaml"))
+PRESETS = [DOCS.parent / "accel" / "accelerator" / "presets" / "conv-engine.yaml"]
 MACHINES = ("Eyeriss", "NVDLA", "TPU", "Trainium", "tensor cores", "Ethos-U", "RISC-V", "digital CIM")
 MACS = 16 * 8 * 9 * 100 + 16 * 16 * 100 + 16 * 10
 
@@ -50,11 +51,14 @@ def test_each_machine_has_its_document_or_what_is_missing() -> None:
     assert [name for name in MACHINES if not any(row[0].startswith(name) for row in rows)] == []
     linked = {link for row in rows for link in re.findall(r"\(machines/([^)]+)\)", row[1])}
     assert linked == {path.name for path in DOCUMENTS}
+    assert {path.name for path in PRESETS} == {
+        link for row in rows for link in re.findall(r"presets/([^)]+)\)", row[1])
+    }
     assert all(row[2] for row in rows)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*DOCUMENTS, *PRESETS], ids=lambda path: path.stem)
 def test_a_document_runs_a_small_network(path: Path, tmp_path: Path) -> None:
     """Catches a document that is refused, computes wrong numbers, or leaves multiply-accumulates to the host."""
     accelerator = parse_accelerator(path.read_bytes())
