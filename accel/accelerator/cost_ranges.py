@@ -30,6 +30,11 @@ def cost_fields(accelerator: Accelerator, instruction: Instruction) -> dict[str,
     return alone | {name: name for name in names}
 
 
+def costs_of_dram(accelerator: Accelerator) -> dict[str, float]:
+    """Returns what costs may name beside fields."""
+    return {"bus_bytes": float(accelerator.dram.bus_bytes), "read_latency": float(accelerator.dram.read_latency)}
+
+
 def cost_samples(cost: Cost, instruction: Instruction, accelerator: Accelerator) -> Iterator[dict[str, Float64]]:
     """Yields sample values of the names of ``cost`` for each operation: a column (n,) for each name.
 

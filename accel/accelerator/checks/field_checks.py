@@ -76,11 +76,11 @@ def check_encoding(path: str, instruction: AnyInstruction, accelerator: Accelera
     """
     check_fields(f"{path}.fields", instruction.fields, accelerator.word_bits)
     if instruction.sequence:
-        can_be_sequence = isinstance(instruction, Copy | Compute)
+        can_be_sequence = isinstance(instruction, Copy | Compute | Layer)
         require(
             can_be_sequence,
             f"{path}.sequence",
-            f"a {instruction.kind} is no sequence; only a copy or a compute can be",
+            f"a {instruction.kind} is no sequence; only a copy, a compute or a layer can be",
         )
         has_fields = f"{instruction.name} has its fields in its parts, and none of its own"
         require(not instruction.fields, f"{path}.fields", has_fields)

@@ -1,5 +1,6 @@
 """Checks of instructions as large as a layer: their operands, windows and loops, how they sum, and what they use."""
 
+from accel.accelerator.cost_ranges import cost_fields
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import HardwareLoop, Layer, LayerOperand, LayerOperation, Window
 from accel.accelerator.require import require, require_known, together
@@ -163,9 +164,10 @@ def _check_reach(path: str, name: str, field: str, layer: Layer, accelerator: Ac
 
 def _check_use(path: str, memory: str, text: str, layer: Layer, accelerator: Accelerator) -> None:
     cost, depth = parse_cost(text), accelerator.memory(memory).depth
+    fields = cost_fields(accelerator, layer)
     extents = {loop.extent for loop in layer.loops}
     extents |= {window.extent for operand in layer.operands.values() for window in operand.windows}
-    smallest = {name: float(name in extents) for name in cost.names}
+    smallest = {name: float(fields.get(name, name) in extents) for name in cost.names}
     try:
         least = float(cost.evaluate(smallest))
     except ExpressionError as error:

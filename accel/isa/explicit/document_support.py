@@ -115,7 +115,7 @@ def _check_parts(accelerator: Accelerator) -> None:
 
 def _check_endings(accelerator: Accelerator) -> None:
     """Instructions that end with the same part are told apart by what chooses their operations."""
-    whole = [(index, i) for index, i in enumerate(accelerator.instructions) if isinstance(i, Copy | Compute)]
+    whole = [(index, i) for index, i in enumerate(accelerator.instructions) if isinstance(i, Copy | Compute | Layer)]
     ending = [(index, i) for index, i in whole if i.sequence]
     for (_, first), (index, second) in combinations(ending, 2):
         if first.sequence[-1] != second.sequence[-1]:

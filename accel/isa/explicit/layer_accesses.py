@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accel.accelerator.cost_ranges import cost_fields, costs_of_dram
 from accel.accelerator.instructions import HardwareLoop, Layer, Window
 from accel.accelerator.memories import DTYPE_BYTES
 from accel.expression.cost_expression import parse_cost
@@ -124,11 +125,12 @@ def used_of(words: ExecutedWords, layer: Layer, memory: str) -> Int64:
     Raises:
         SimulationError: an expression that is no number for some of them.
     """
-    cost = parse_cost(layer.uses[memory])
-    constants = words.decoded.accelerator.dram
-    known = {"bus_bytes": constants.bus_bytes, "read_latency": constants.read_latency}
+    cost, accelerator = parse_cost(layer.uses[memory]), words.decoded.accelerator
+    known, fields = costs_of_dram(accelerator), cost_fields(accelerator, layer)
     try:
-        found = cost.evaluate({name: known[name] if name in known else words.column(name) for name in cost.names})
+        found = cost.evaluate(
+            {name: known[name] if name in known else words.column(fields[name]) for name in cost.names}
+        )
     except ExpressionError as error:
         at = int(words.rows[error.row or 0])
         raise words.decoded.error(at, "cost", f"what it uses of {memory}: {error.detail}") from error

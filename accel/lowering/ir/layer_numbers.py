@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm import tirx
 
+from accel.accelerator.cost_ranges import cost_fields, costs_of_dram
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Layer
 from accel.expression.cost_expression import parse_cost
@@ -27,11 +28,11 @@ def layer_numbers(layer: Layer, fields: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def number_of_cost(text: str, numbers: Mapping[str, float], accelerator: Accelerator) -> float:
-    """Returns a cost with these numbers in fields, and 0 in others; infinite if it is none."""
-    cost, dram = parse_cost(text), accelerator.dram
-    known = {**numbers, "bus_bytes": float(dram.bus_bytes), "read_latency": float(dram.read_latency)}
+def number_of_cost(text: str, layer: Layer, numbers: Mapping[str, float], accelerator: Accelerator) -> float:
+    """Returns a cost of a layer with these numbers in fields, and 0 in others; infinite if it is none."""
+    cost, fields = parse_cost(text), cost_fields(accelerator, layer)
+    known = {**numbers, **costs_of_dram(accelerator)}
     try:
-        return float(cost.evaluate({name: known.get(name, 0.0) for name in cost.names}))
+        return float(cost.evaluate({name: known.get(fields.get(name, name), 0.0) for name in cost.names}))
     except ExpressionError:
         return math.inf

@@ -118,6 +118,32 @@ def cleared(document: Document) -> None:
     layer["fields"] = _without(layer, "bias")
 
 
+def of_parts(document: Document) -> None:
+    """A convolution of two words: registers that stay, and the one that says where, and starts it."""
+    layer = instruction(document, "convolve")
+    opcode, *fields = layer.pop("fields")
+    last = ("x", "w", "bias", "y", "rows", "pad_top", "height")
+    parts = [("registers", opcode | {"value": 9}, False), ("start", opcode, True)]
+    for name, first, ends in parts:
+        mine = [field for field in fields if (field["name"] in last) == ends]
+        part = {"name": name, "kind": "part", "unit": layer["unit"], "sticky": not ends, "fields": [first, *mine]}
+        document["instructions"].append(part)
+    layer["sequence"] = ["registers", "start"]
+
+    def whole(name: str) -> str:
+        return f"{'start' if name in last else 'registers'}.{name}"
+
+    for operand in layer["operands"].values():
+        if "dram" in operand:
+            operand["dram"] = whole(operand["dram"])
+        for window in operand.get("windows", []):
+            window["over"] = {whole(extent): whole(step) for extent, step in window["over"].items()}
+            window |= {role: whole(window[role]) for role in ("before", "extent", "pitch") if role in window}
+    for loop in layer["loops"]:
+        loop["extent"] = whole(loop["extent"])
+        loop["factors"] = {name: whole(field) for name, field in loop["factors"].items()}
+
+
 def vector_with_layers(cycles: str) -> Accelerator:
     """The machine of 64 lanes, which loads, multiplies and stores tiles, with an engine for layers of such a price."""
 
@@ -143,6 +169,6 @@ MACHINES: dict[str, Callable[[Document], None]] = {
     each.__name__: each
     for each in (
         *(small_memories, narrow_counts, bytes_of_dram, no_padding, no_groups, no_kernel_rows),
-        *(loops_inside_out, eight_wide, shifts, wide_results, cleared),
+        *(loops_inside_out, eight_wide, shifts, wide_results, cleared, of_parts),
     )
 }

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from tvm import ir, tirx
 
+from accel.accelerator.cost_ranges import cost_fields, costs_of_dram
 from accel.accelerator.instructions import Layer
 from accel.errors import CompileError
 from accel.expression.cost_expression import parse_cost
@@ -186,12 +187,11 @@ class _Priced:
 
     def _cost(self, text: str) -> Float64:
         """A cost (n,) of the candidates; addresses count as 0."""
-        cost, dram = parse_cost(text), self.accelerator.dram
-        known = {"bus_bytes": float(dram.bus_bytes), "read_latency": float(dram.read_latency)}
+        cost, fields = parse_cost(text), cost_fields(self.accelerator, self.layer)
         zero = np.zeros(len(self.tiles[0]))
         try:
-            numbers: dict[str, Float64 | float] = {**self._fields, **known}
-            found = cost.evaluate({name: numbers.get(name, zero) for name in cost.names})
+            numbers: dict[str, Float64 | float] = {**self._fields, **costs_of_dram(self.accelerator)}
+            found = cost.evaluate({name: numbers.get(fields.get(name, name), zero) for name in cost.names})
         except ExpressionError:
             return np.full(len(zero), np.inf)
         return np.asarray(found * np.ones(len(zero)))

@@ -57,7 +57,7 @@ def test_a_layer_is_an_instruction(layer: str) -> None:
 @pytest.mark.parametrize(
     "machines",
     [
-        pytest.param("bytes_of_dram+small_memories+loops_inside_out", marks=pytest.mark.slow),
+        pytest.param("bytes_of_dram+small_memories+loops_inside_out+of_parts", marks=pytest.mark.slow),
         *(pytest.param(name, marks=pytest.mark.all) for name in ("narrow_counts+no_groups+no_padding", *MACHINES)),
     ],
 )

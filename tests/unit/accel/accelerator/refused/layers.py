@@ -148,8 +148,8 @@ LAYERS: tuple[Case, ...] = (
         "synchronisation", {"kind": "tokens"}, f"{_CONVOLVE}/kind", "a layer has none to wait for",
     ),
     _case(
-        "a sequence of parts",
-        f"{_ADD}/sequence", ["convolve"], f"{_ADD}/sequence", "is no sequence",
+        "a sequence of what is no part",
+        f"{_ADD}/sequence", ["convolve"], f"{_ADD}/fields", "has its fields in its parts",
     ),
     _case(
         "an operand that nothing uses",
