@@ -25,7 +25,7 @@ from accel.accelerator.checks.semantics_checks import (
 )
 from accel.accelerator.checks.token_checks import check_tokens
 from accel.accelerator.document import Accelerator, Composite, Operator
-from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Instruction, Layer
+from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Instruction, Layer, LayerOperation
 from accel.accelerator.require import require, require_distinct, require_known, together
 from accel.accelerator.tables import AnyTable, InterpolatedTable
 from accel.expression.element_types import limits
@@ -117,9 +117,10 @@ def check_tables(accelerator: Accelerator) -> None:
     used = {
         name
         for instruction in accelerator.instructions
-        if isinstance(instruction, Copy | Compute)
+        if isinstance(instruction, Copy | Compute | Layer)
         for operation in instruction.operations
-        for name in _tables_of(operation.does)
+        for does in (operation.statements if isinstance(operation, LayerOperation) else (operation.does,))
+        for name in _tables_of(does)
     }
     with together() as apart:
         for number, table in enumerate(accelerator.tables):

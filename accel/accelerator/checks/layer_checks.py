@@ -119,6 +119,8 @@ def _check_order(path: str, meaning: LayerSemantics, layer: Layer) -> None:
             continue
         allowed = in_dram - {written} | ({sums} if role == "ends" and sums is not None else set())
         statement = each.typed.statement
+        slid = f"{statement} slides by its indices; of a layer's operands one slides, by its windows"
+        require(not statement.slides, f"{path}.{role}", slid)
         own = (written,) if statement.reads_target and statement.target.name == written else ()
         for name in (*statement.operands, *own):
             why = "which the layer itself writes" if name == written else "which holds nothing then"

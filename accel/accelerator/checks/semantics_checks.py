@@ -42,7 +42,7 @@ def check_semantics(path: str, instruction: Instruction, accelerator: Accelerato
             for role in ("begins", "ends") if isinstance(operation, LayerOperation) else ():
                 if (text := getattr(operation, role)) is not None:
                     with apart():
-                        _check_does(f"{at}.{role}", text, instruction, accelerator)
+                        _check_does(f"{at}.{role}", text, instruction, accelerator, operation.when)
         if isinstance(instruction, Copy) and not instruction.operations:
             moved = plain_copy(instruction, accelerator.memory(instruction.memory))
             _check_does(f"{path}.dram_dtype", moved.does, instruction, accelerator)

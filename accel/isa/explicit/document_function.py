@@ -232,7 +232,7 @@ class _Launch:
             assert sort.layer is not None
             number = columns.shape
             body = LayerStatement(
-                sort.layer, self._accelerator, lambda name: read(number[name]), scalars, self._drams
+                sort.layer, self._accelerator, lambda name: read(number[name]), scalars, self._drams, self._tables
             ).body()
         else:
             body = self._compute(sort, sort.instruction, columns, scalars, read)

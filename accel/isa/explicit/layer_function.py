@@ -65,9 +65,10 @@ class LayerStatement:
         read: Callable[[str], Int],
         scalars: Mapping[str, Int],
         drams: Mapping[DType, Any],
+        tables: Mapping[str, Any],
     ) -> None:
         self.meaning, self.layer, self.drams = meaning, meaning.instruction, drams
-        self.accelerator, self.scalars = accelerator, scalars
+        self.accelerator, self.scalars, self.tables = accelerator, scalars, tables
         self.numbers = {name: read(name) for name in layer_numbers(self.layer)}
         self.variables = {loop.extent: tirx.Var(loop.extent, "int64") for loop in self.layer.loops}
         self.buffers: list[Any] = []
@@ -123,7 +124,7 @@ class LayerStatement:
                     taken.append(_taken(element, self.drams[dtype], index, bounds))
                     found[name] = Place(element, tirx.const(0, "int64"))
         scalars = {name: self.scalars[name] for name in meaning.typed.scalars}
-        made = build_loops(meaning.typed, found, scalars)
+        made = build_loops(meaning.typed, found, scalars, self.tables)
         return tirx.SeqStmt([*taken, made]) if taken else made
 
     def _index(self, name: str) -> tuple[Int, list[Int]]:

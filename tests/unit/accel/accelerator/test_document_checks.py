@@ -38,7 +38,7 @@ WRONG: dict[str, tuple[Place, Any, str, str]] = {
     "a sequence of what is none": ((*MATMUL, "sequence"), ["go", "stop"], "3.sequence.1", "there are preload, go"),
     "a sequence of a copy": ((*MATMUL, "sequence"), ["mvin", "go"], "3.sequence.0", "of kind part mvin"),
     "a part twice": ((*MATMUL, "sequence"), ["go", "go"], "3.sequence.1", "two called go"),
-    "a finish of parts": ((*MVIN,), FINISH, "0.sequence", "only a copy or a compute can be"),
+    "a finish of parts": ((*MVIN,), FINISH, "0.sequence", "only a copy, a compute or a layer can be"),
     "fields beside the parts": (
         (*MATMUL, "fields"), [{"name": "x", "lsb": 0, "bits": 1}], "3.fields", "in its parts"
     ),
