@@ -27,7 +27,7 @@ from accel.frontend.read.model_info import NO_AXES, Axes
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, called_region, read_composite
 from accel.lowering.ir.function_attributes import LAUNCHES, dump_region, load_launches, region_of
-from accel.lowering.ir.host_runs import LaunchRun, split_main
+from accel.lowering.ir.host_runs import LaunchRun, split_main, wholes
 from accel.region.kinds import VectorRegion
 from accel.region.tilings import Tiling
 from accel.report.job_report import half_range_warnings, model_warnings, rounding_warnings
@@ -134,6 +134,7 @@ def _launches(
     infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
     runs = [run for run in split_main(packed) if isinstance(run, LaunchRun)]
     composites = _composites(chosen)
+    made = {run.var for run in runs} | {*wholes(packed).values()}
     for run in runs:
         region = region_of(packed[run.call.args[0]])
         assert region is not None
@@ -147,7 +148,11 @@ def _launches(
         if isinstance(region, VectorRegion):
             yield planned_program(info, region, instructions[key], cycles[key])
         else:
-            yield planned_launch(info, next(composites), region, capabilities, instructions[key], cycles[key])
+            by_host = run.call.args[1].fields[0] not in made
+            composite = next(composites)
+            yield planned_launch(
+                info, composite, region, capabilities, instructions[key], cycles[key], laid_out=by_host
+            )
 
 
 def _composites(module: ir.IRModule) -> Iterator[CompositeRegion]:

@@ -60,6 +60,11 @@ class AffineView:
         last = self.atoms[-1] if self.atoms else ()
         return len(last) == 0 or (len(last) == 1 and self.strides[-1] == 1)
 
+    @property
+    def flat(self) -> "AffineView":
+        """The view of the same addresses in a row of all elements of the buffer."""
+        return AffineView(self.atoms, (math.prod(self.shape),), (self.begin,), (self.strides,))
+
     def cut(self, parts: Sequence[Sequence[int]]) -> "AffineView":
         """Returns the view of the tensor whose dimensions are ``parts`` of these, of which atoms are products."""
         atoms: list[tuple[int, ...]] = []

@@ -61,6 +61,8 @@ def planned_launch(
     capabilities: Capabilities,
     instructions: Sequence[UsedInstruction],
     cycles: int | None,
+    *,
+    laid_out: bool,
 ) -> PlannedLaunch:
     """Returns the document of one launch.
 
@@ -71,6 +73,7 @@ def planned_launch(
         capabilities: of the accelerator.
         instructions: those of the region, see :func:`used_instructions`.
         cycles: what it takes alone.
+        laid_out: whether the host lays its data out.
     """
     left = () if not region.host_reason else _ON_HOST if region.epilogue.wide else _ON_HOST[1:]
     return PlannedLaunch(
@@ -83,7 +86,7 @@ def planned_launch(
         tiling=_tiling(region, capabilities),
         program=None,
         estimated_cycles=cycles,
-        host=_host(region),
+        host=_host(region, laid_out=laid_out),
     )
 
 
@@ -106,8 +109,8 @@ def _tiling(region: Region, capabilities: Capabilities) -> PlannedTiling:
     )
 
 
-def _host(region: Region) -> list[str]:
-    found = launch_kind(region).host_layout(region)
+def _host(region: Region, *, laid_out: bool) -> list[str]:
+    found = launch_kind(region).host_layout(region) if laid_out else []
     if region.host_reason:
         does = "requantises its int32 result" if region.epilogue.wide else "clips its int8 result"
         found.append(f"the host {does}: {region.host_reason}")

@@ -69,6 +69,8 @@ class _Absorber:
         self._module, self._accelerator = module, target.accelerator
         self._graph = LaunchGraph(module, target.contraction)
         self._prices = RegionPrices(target.accelerator, price)
+        gemm = target.contraction
+        self._tiles = {gemm.rows, gemm.in_channels, gemm.out_channels} - {1}
 
     def module(self) -> ir.IRModule:
         """The module in which launches do what they can."""
@@ -312,30 +314,64 @@ class _Absorber:
     def _move(self, launch: Launch, stored: set[relax.Var]) -> None:
         """Let programs that only move tensors make the arguments that no loads and no stores do."""
         for argument in launch.arguments:
-            if not isinstance(argument, relax.Var) or argument in stored:
+            chain = self._graph.chain(argument, stored) if isinstance(argument, relax.Var) else None
+            if chain is None or not isinstance(argument, relax.Var) or argument in stored:
                 continue
-            chain = self._graph.chain(argument, stored)
-            found = None if chain is None else next(self._moving(chain, argument, None), None)
+            found = next(self._moving(chain, argument, None), None)
+            pieces = None if found is not None else next(self._in_pieces(chain, argument), None)
             if found is not None:
                 info = found.info if found.info.nodes else replace(found.info, name=launch.info.name)
                 self._graph.launches[argument] = replace(found, info=info)
+            elif pieces is not None:
+                self._graph.joined[argument] = pieces
+            if found is not None or pieces is not None:
                 stored.add(argument)
 
     def _moving(self, chain: Sequence[relax.Expr], var: relax.Var, window: Window | None) -> Iterator[Launch]:
         """The launches that make ``var`` of what lies in DRAM, the end of a chain; or a window of it."""
         for middle in reversed(range(len(chain))):
-            try:
-                source, result, fill = self._graph.views_at(chain, middle, window)
-            except NotAffineError:
-                continue
-            programs = movement_programs(source, result, str(var.ty.dtype), self._accelerator)
-            region = self._prices.cheapest(programs)
-            if region is not None:
-                info = LaunchInfo(name="", op=MOVE, nodes=(), macs=0, border=None if fill is None else int(fill))
-                passed = [each for each in chain[:-1] if isinstance(each, relax.Var)]
-                info = self._graph.with_nodes(info, (*passed, var))
-                info = replace(info, name=next(iter(info.nodes), str(var.name)))
-                yield Launch(var, region, [chain[-1]], info, None, changed=True)
+            found = self._moving_at(chain, middle, var, window)
+            if found is not None:
+                yield found
+
+    def _moving_at(
+        self,
+        chain: Sequence[relax.Expr],
+        middle: int,
+        var: relax.Var,
+        window: Window | None,
+        piece: Window | None = None,
+    ) -> Launch | None:
+        try:
+            source, result, fill = self._graph.views_at(chain, middle, window, piece)
+        except NotAffineError:
+            return None
+        programs = movement_programs(source, result, str(var.ty.dtype), self._accelerator)
+        region = self._prices.cheapest(programs)
+        if region is None:
+            return None
+        info = LaunchInfo(name="", op=MOVE, nodes=(), macs=0, border=None if fill is None else int(fill))
+        passed = [each for each in chain[:-1] if isinstance(each, relax.Var)]
+        info = self._graph.with_nodes(info, (*passed, var))
+        info = replace(info, name=next(iter(info.nodes), str(var.name)))
+        return Launch(var, region, [chain[-1]], info, None, changed=True)
+
+    def _in_pieces(self, chain: Sequence[relax.Expr], whole_var: relax.Var) -> Iterator[list[Launch]]:
+        """The launches that make a variable in two pieces, one of them of whole tiles, as padding fills the rest."""
+        for middle in reversed(range(1, len(chain))):
+            shape = shape_of_value(chain[middle]) or ()
+            for axis, extent in enumerate(shape):
+                for whole_tiles in sorted({extent - extent % tile for tile in self._tiles} - {0, extent}):
+                    parts = []
+                    for number, (first, count) in enumerate(((0, whole_tiles), (whole_tiles, extent - whole_tiles))):
+                        begun, extents = [0] * len(shape), list(shape)
+                        begun[axis], extents[axis] = first, count
+                        var = relax.DataflowVar(f"{whole_var.name}_piece{number}", whole_var.ty)
+                        piece = Window(tuple(extents), tuple(begun))
+                        parts.append(self._moving_at(chain, middle, var, None, piece))
+                    known = [part for part in parts if part is not None]
+                    if len(known) == len(parts):
+                        yield known
 
 
 def _with_view(views: Views, place: int, view: AffineView) -> Views:

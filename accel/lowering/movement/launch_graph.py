@@ -141,11 +141,11 @@ class LaunchGraph:
         return at, tuple(passed), view.view()
 
     def views_at(
-        self, chain: Sequence[relax.Expr], middle: int, window: Window | None
+        self, chain: Sequence[relax.Expr], middle: int, window: Window | None, piece: Window | None = None
     ) -> tuple[AffineView, AffineView, float | None]:
         """Returns how a tensor on the way lies in the end of a chain, and in its beginning, and what else is in that.
 
-        Of a ``window`` the beginning is a part.
+        Of a ``window`` the beginning is a part; of the tensor on the way ``piece`` is all that counts.
 
         Raises:
             NotAffineError: it is no part of one of them.
@@ -153,7 +153,8 @@ class LaunchGraph:
         shape = shape_of_value(chain[middle])
         if shape is None:
             raise NotAffineError("its shape depends on data")
-        source, result, fill = whole(shape), whole(shape), None
+        begun = whole(shape) if piece is None else whole(piece.shape).sliced(shape, piece.first, [1] * len(shape))
+        source, result, fill = begun, begun, None
         for var in chain[middle:-1]:
             source = back(self.values[var], self.values, source)
         for var, reader in zip(chain[middle:0:-1], chain[middle - 1 :: -1], strict=False):

@@ -13,10 +13,10 @@ from accel.region.vector_program import UNIT, VectorProgram, axis_name
 
 
 def lying(region: VectorRegion) -> Iterator[tuple[int, ...]]:
-    """Yields the axes of the program, outermost first, as each tensor lies whose rows are not dense."""
+    """Yields the axes of the program, outermost first, as each tensor lies that is not as the program has it."""
     program = region.shape
     for tensor, view in zip(program.in_dram, region.views, strict=False):
-        if view is None or view.has_dense_rows:
+        if view is None:
             continue
         steps = dict(zip(tensor.axes, _steps(view), strict=True))
         steps.pop(UNIT, None)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from accel.accelerator.document import Accelerator
 from accel.lowering.ir.function_attributes import dump_region
@@ -55,7 +56,11 @@ class RegionPrices:
 
 
 def _key(region: AnyRegion) -> str:
-    return _FLOAT.sub("0.0", dump_region(region))
+    """The same for regions that differ in numbers alone, and in shapes of buffers that leave each address as it is."""
+    views = [None if view is None or view.is_plain else view.flat for view in region.views]
+    while views and views[-1] is None:
+        views.pop()
+    return _FLOAT.sub("0.0", dump_region(replace(region, views=tuple(views))))
 
 
 _FLOAT = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
