@@ -80,8 +80,11 @@ class _Absorber:
             for var, value in self._graph.values.items()
             if isinstance(value, relax.TupleGetItem) and value.tuple_value in self._graph.launches
         }
+        # those of the model: patches, which packing joins, repeat elements, and are many programs
         held = {
-            var: list(self._makers(var, stored)) for var, value in self._graph.values.items() if any(windows_of(value))
+            var: list(self._makers(var, stored))
+            for var, value in self._graph.values.items()
+            if str(var.name) in self._graph.nodes and any(windows_of(value))
         }
         waiting = {launch.var for launches in held.values() for launch in launches}
         for var in list(self._graph.values):  # each once what it reads is where it stays
