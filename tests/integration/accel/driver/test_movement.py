@@ -139,8 +139,9 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "gpt2" else pytest.mark.all) for name in NETWORKS]
+)
 def test_no_host_between_launches(name: str, tmp_path: Path) -> None:
     """It would catch movement that goes back to the host, in networks whose heads fill elements of the memories."""
     model, between = NETWORKS[name]
