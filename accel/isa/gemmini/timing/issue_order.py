@@ -107,6 +107,19 @@ def _starts(m: Int64, words: Int64, spad: Int64, acc: Int64, starts: Int64) -> N
         note_configuration(m, queue, funct, rs1, rs2)
 
 
+def _touches_others(words: Int64) -> bool:
+    """Whether a configuration makes instructions touch rows that are not the ones they name.
+
+    Stores that pool, loads that repeat pixels, products that transpose or keep their results in the mesh.
+    """
+    configurations = words[words[:, 0] == rocc.CONFIG, 1]
+    kind = configurations & 3
+    execute = configurations[(kind == rocc.CONFIG_EX) & (configurations >> 7 & 1 == 0)]
+    load, store = configurations[kind == rocc.CONFIG_LD], configurations[kind == rocc.CONFIG_ST]
+    products = (execute >> 2 & 1 == 0) | (execute >> 8 & 3 != 0)
+    return bool(products.any() or (load >> 8 & 0xFF > 1).any() or (store >> 4 & 3 != 0).any())
+
+
 def order_signature() -> Signature:
     """Returns what finds when instructions would start."""
     return Signature(_starts, VECTOR, MATRIX, MATRIX, MATRIX, VECTOR)
@@ -115,10 +128,10 @@ def order_signature() -> Signature:
 def issue_order(words: Words, parameters: GemminiParameters) -> Int64:
     """Returns the places (n,) of a launch's instructions ``words`` (n, 3) in the order in which to send them.
 
-    What it has of loops is sent as it stands.
+    A launch of loops is sent as it stands, and one that touches other rows than the station knows of.
     """
     signed = as_signed(words)
-    if not has_no_loops(signed[:, 0]):
+    if not has_no_loops(signed[:, 0]) or _touches_others(signed):
         return np.arange(len(words))
     spad, acc = (np.zeros((rows, 3), np.int64) for rows in (parameters.scratchpad_rows, parameters.accumulator_rows))
     starts, bare = np.zeros(len(words), np.int64), parameters.model_copy(update={"core": None, "memory": None})

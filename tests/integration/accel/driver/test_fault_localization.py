@@ -51,8 +51,8 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[Change], None]:
     """Makes the compiler spoil its programs."""
 
     def spoil(change: Change) -> None:
-        def spoilt(module: Any, accelerator: Accelerator) -> Program:
-            program = emit(module, accelerator)
+        def spoilt(module: Any, accelerator: Accelerator, order: Any) -> Program:
+            program = emit(module, accelerator, order)
             decoded = decode(accelerator, program.words)
             change(decoded, accelerator)
             return dataclasses.replace(program, words=encode(decoded))

@@ -109,5 +109,5 @@ def test_presets_are_chosen_by_name() -> None:
     assert warmed_presets("all") == preset_names()
     assert warmed_presets("none") == []
     assert warmed_presets("vta, gemmini") == ["vta", "gemmini"]
-    with pytest.raises(ValueError, match="'gemini'; there are gemmini, "):
+    with pytest.raises(ValueError, match="'gemini'; there are conv-engine, gemmini, "):
         warmed_presets("vta,gemini")

@@ -31,11 +31,13 @@ def queue_of(function: int, first: int) -> str:
 def drawn(seed: int, dim: int) -> np.ndarray:
     """A stream whose stores write DRAM where no load reads it, as nothing orders these.
 
-    None pools: of the rows that a pooling store reads the station knows those in the accumulator alone.
+    None pools, repeats pixels, transposes or keeps results in the mesh.
     """
     words = Writer(seed, dim).draw(40)
-    stores = (words[:, 0] == CONFIG) & (words[:, 1] & np.uint64(3) == 2)
-    words[stores, 1] &= np.uint64(0xF)
+    kind = np.where(words[:, 0] == CONFIG, words[:, 1] & np.uint64(3), 3)
+    words[kind == 0, 1] = words[kind == 0, 1] & ~np.uint64(0x380) | np.uint64(4)
+    words[kind == 1, 1] = words[kind == 1, 1] & ~np.uint64(0xFF00) | np.uint64(0x100)
+    words[kind == 2, 1] &= np.uint64(0xF)
     loads = np.isin(words[:, 0], LOADS)
     words[loads, 1] //= np.uint64(2)
     words[words[:, 0] == MVOUT, 1] += np.uint64(DRAM_BYTES // 2)
@@ -71,6 +73,13 @@ def test_nothing_passes_a_fence() -> None:
     order = issue_order(np.concatenate([first, fence, second]), parameters)
     assert set(order[: len(first)].tolist()) == set(range(len(first)))
     assert order[len(first)] == len(first)
+
+
+@pytest.mark.parametrize("rs1", [1 << 16, 1 << 16 | 1 << 8 | 4, 1 << 16 | 2 << 8 | 1, 1 << 4 | 2])
+def test_what_touches_other_rows_is_sent_as_it_stands(rs1: int) -> None:
+    """Results kept in the mesh, a transposed operand, repeated pixels, pooling."""
+    words = np.concatenate([drawn(3, 16), np.array([[CONFIG, rs1, 1 << 48]], np.uint64)])
+    assert issue_order(words, GemminiParameters()).tolist() == list(range(len(words)))
 
 
 def test_a_launch_of_loops_is_sent_as_it_stands() -> None:
