@@ -31,23 +31,26 @@ _DRAIN = 10  # cycles, beside twice the mesh's rows, until a product is in the a
 
 @compiled
 def _since(m: Int64, place: int, spad: Int64, acc: Int64, kind: int) -> int:
-    """From when on the rows of the range at ``place`` are free of a kind of access."""
+    """From when on the rows of the range at ``place`` are free of a kind of access.
+
+    With a stride of 0 the range is empty, and its first row is meant.
+    """
     latest = 0
     if m[place] < 0:
         return latest
     table = acc if m[place] == 1 else spad
-    for row in range(m[place + 1], min(m[place + 2], len(table))):
+    for row in range(m[place + 1], min(max(m[place + 2], m[place + 1] + 1), len(table))):
         latest = max(latest, table[row, kind])
     return latest
 
 
 @compiled
 def _until(m: Int64, place: int, spad: Int64, acc: Int64, kind: int, time: int) -> None:
-    """Note until when a kind of access has the rows of the range at ``place``."""
+    """Note until when a kind of access has the rows of the range at ``place``, as :func:`_since` takes them."""
     if m[place] < 0:
         return
     table = acc if m[place] == 1 else spad
-    for row in range(m[place + 1], min(m[place + 2], len(table))):
+    for row in range(m[place + 1], min(max(m[place + 2], m[place + 1] + 1), len(table))):
         table[row, kind] = max(table[row, kind], time)
 
 

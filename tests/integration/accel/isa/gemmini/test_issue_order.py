@@ -31,11 +31,14 @@ def queue_of(function: int, first: int) -> str:
 def drawn(seed: int, dim: int) -> np.ndarray:
     """A stream whose stores write DRAM where no load reads it, as nothing orders these.
 
-    None pools, repeats pixels, transposes or keeps results in the mesh.
+    None pools, repeats pixels, transposes or keeps results in the mesh; products of a third of them read one row again
+    and again, with a stride of 0.
     """
     words = Writer(seed, dim).draw(40)
     kind = np.where(words[:, 0] == CONFIG, words[:, 1] & np.uint64(3), 3)
     words[kind == 0, 1] = words[kind == 0, 1] & ~np.uint64(0x380) | np.uint64(4)
+    if seed % 3 == 0:
+        words[kind == 0, 1] &= ~np.uint64(0xFFFF << 16)
     words[kind == 1, 1] = words[kind == 1, 1] & ~np.uint64(0xFF00) | np.uint64(0x100)
     words[kind == 2, 1] &= np.uint64(0xF)
     loads = np.isin(words[:, 0], LOADS)
