@@ -229,25 +229,17 @@ class _Absorber:
         unable = int(view is not None and not view.has_dense_rows and not isinstance(region, VectorRegion))
         for launch, place in readers:
             moved = self._graph.source(launch.arguments[place], {var})
-            read = self._cycles_of_read(launch, place, moved)
-            program = None if moved is None or read == 0 else self._cycles_of_move(launch.arguments[place], var)
-            if program is not None:
-                program += self._cycles_of_read(launch, place, None) or 0
-            known = [each for each in (read, program) if each is not None]
-            unable += not known
-            cycles += min(known, default=0)
+            read = launch.region if moved is None else self._through(launch, {place: moved})
+            priced = self._prices.best(read) if isinstance(read, VectorRegion) else None
+            if priced is not None or (
+                not isinstance(read, VectorRegion) and (moved is None or moved[2].has_dense_rows)
+            ):
+                cycles += 0 if priced is None else priced[0]
+                continue
+            program = self._cycles_of_move(launch.arguments[place], var)
+            unable += program is None
+            cycles += program or 0
         return unable, cycles
-
-    def _cycles_of_read(self, launch: Launch, place: int, moved: Moved | None) -> int | None:
-        """What a launch takes that reads an argument through a view, or as it is; None where no instructions do.
-
-        A contraction, which moves whole elements of memories, takes what it takes.
-        """
-        read = launch.region if moved is None else self._through(launch, {place: moved})
-        if not isinstance(read, VectorRegion):
-            return 0 if moved is None or moved[2].has_dense_rows else None
-        priced = self._prices.best(read)
-        return None if priced is None else priced[0]
 
     def _cycles_of_move(self, argument: relax.Expr, var: relax.Var) -> int | None:
         """What a program takes that makes an argument of a variable; None where no instructions do."""
@@ -291,7 +283,7 @@ class _Absorber:
         moved = {}
         for place, argument in enumerate(launch.arguments):
             found = self._graph.source(argument, stored)
-            if found is not None and not self._is_better_moved(launch, place, found):
+            if found is not None:
                 moved[place] = found
         if not moved:
             return
@@ -299,14 +291,6 @@ class _Absorber:
             return
         for place, source in moved.items():
             self._read(launch, {place: source})
-
-    def _is_better_moved(self, launch: Launch, place: int, moved: Moved) -> bool:
-        """Whether a program that moves an argument of a vector program, and then that, take fewer cycles."""
-        if not isinstance(launch.region, VectorRegion) or moved[2].is_plain:
-            return False
-        read, plain = self._cycles_of_read(launch, place, moved), self._cycles_of_read(launch, place, None)
-        program = self._cycles_of_move(launch.arguments[place], moved[0])
-        return read is not None and plain is not None and program is not None and program + plain < read
 
     def _through(self, launch: Launch, moved: Mapping[int, Moved]) -> AnyRegion:
         views: Views = launch.region.views
