@@ -16,7 +16,7 @@ from examples.networks import build
 from examples.transformers.decoders import gpt2_block, llama_block
 from examples.transformers.encoders import bert, vit, whisper_encoder
 from examples.transformers.images import convnext, mlp_mixer, mobilevit
-from tests.helpers.marking import rotated
+from tests.helpers.marking import others_all, rotated
 
 PRESETS = ("vta", "gemmini", "mvin-mvout", "output-stationary", "vector")
 SMALL: dict[str, Callable[..., onnx.ModelProto]] = {
@@ -31,6 +31,7 @@ SMALL: dict[str, Callable[..., onnx.ModelProto]] = {
     "mixer": lambda opset: mlp_mixer(opset=opset, layers=1, width=32, image=32, patch=8),
 }
 OPSETS = (17, 24)
+VECTOR_OFTEN = [("bert", 17), ("vit", 24), ("llama", 17)]  # of nine that take half a minute each on a vector unit
 LEAST = 20.0  # dB: of an int8 network whose scales are the calibration's; a wrong head or mask leaves below 10
 
 
@@ -55,7 +56,9 @@ LAID_OUT = {"Attention", "Conv", "Gemm", "MatMul", "RotaryEmbedding"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "opset"), [(name, OPSETS[at % 2]) for at, name in enumerate(SMALL)])
+@pytest.mark.parametrize(
+    ("name", "opset"), others_all(((name, OPSETS[at % 2]) for at, name in enumerate(SMALL)), VECTOR_OFTEN)
+)
 def test_a_vector_unit_leaves_movement_to_the_host(name: str, opset: int, tmp_path: Path) -> None:
     """It would catch an operator that is no longer covered, and a result that ONNX's evaluator finds elsewhere."""
     model = SMALL[name](opset)
