@@ -96,6 +96,11 @@ def divisors(n: int) -> list[int]:
     return [d for d in range(1, n + 1) if n % d == 0]
 
 
+def block_choices(conv: Convolution) -> list[int]:
+    """Blocks of a tile: those that divide a group's, or where a group has one those that divide all."""
+    return [n for n in divisors(conv.out_blocks) if conv.group_blocks == 1 or not conv.group_blocks % n]
+
+
 def tile_extents(n: int) -> list[int]:
     """Tile extents that give distinct tile counts, each the smallest for its count."""
     return sorted({-(-n // count) for count in range(1, n + 1)})
@@ -118,7 +123,7 @@ def tiling_candidates(
     split_columns = sum(conv.padding[1::2]) == 0
     whole = order != "stream"  # an operand that stays is not cut along the reduction
     axes = [
-        [blocks for blocks in divisors(conv.out_blocks) if conv.group_blocks == 1 or not conv.group_blocks % blocks],
+        block_choices(conv),
         tile_extents(conv.out_height),
         sorted({-(-columns // each) * each for columns in tile_extents(conv.out_width) for each in at_once}),
         [conv.reduced_blocks] if whole else divisors(conv.reduced_blocks),

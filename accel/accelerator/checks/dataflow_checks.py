@@ -163,7 +163,7 @@ def _check_start(gemm: Contraction, places: list[Place]) -> None:
         return
     name, memory, found = gemm.instruction.name, gemm.dst.memory, _loads(gemm.dst, places)
     start = f"it must also do {gemm.dst.name}[...] = 0, or a copy must load {memory.dtype} into {memory.name}"
-    over = "" if gemm.overwrite is None else f"; {gemm.overwrite.name}, which overwrites, begins none"
+    over = f"; {gemm.overwrite.name}, which overwrites, begins none" if gemm.overwrite is not None else ""
     require(bool(found), "instructions", f"nothing begins the sums of {name}{over}: {start}")
     path, copy, meaning = found[0]
     changed = f"{copy.name} does {meaning.typed.statement}, so nothing begins the sums of {name}: {start} as it is"

@@ -101,7 +101,10 @@ def _taken(layer: Layer, fields: dict[str, Any], site: int | None, rewriter: "_R
     written = {meaning.written for meaning in layer_semantics(accelerator, layer)}
     found = []
     for name, text in layer.uses.items():
-        elements, depth = math.ceil(number_of_cost(text, layer, numbers, accelerator)), accelerator.memory(name).depth
+        elements, depth = (
+            math.ceil(float(number_of_cost(text, layer, numbers, accelerator))),
+            accelerator.memory(name).depth,
+        )
         if elements > depth:
             needs = f"{layer.name} needs {elements} elements of {name}; it has {depth}"
             raise CompileError(needs, field=memory_path(accelerator, name, "depth"))

@@ -12,7 +12,7 @@ from accel.accelerator.memories import Memory
 from accel.errors import CompileError
 from accel.lowering.ir.affine_nest import constant_value, simplify
 from accel.lowering.ir.document_paths import memory_path
-from accel.lowering.ir.injected_function import BufferAllocation, InjectedFunction, Loop, buffer_contexts, linear_index
+from accel.lowering.ir.injected_function import InjectedFunction, Loop, buffer_contexts, linear_index
 from accel.lowering.ir.tir_walk import scope_of
 
 _HALVES = 2
@@ -57,20 +57,23 @@ def places_of(view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var
         CompileError: a memory that the buffers overflow; the message gives both sizes.
     """
     beside = _read_beside_others(view, accelerator)
+    sizes: dict[str, dict[tirx.Var, _Size]] = {memory.name: {} for memory in accelerator.memories}
+    for buffer, allocation in view.allocations.items():
+        own, scalars = accelerator.memory_of_scope(scope_of(buffer)), constant_value(buffer.shape[0])
+        if own is None or scalars is None or scalars % own.element_count:
+            raise CompileError(
+                f"{buffer.name} is no whole number of elements of a scratchpad", field="accelerator.memories"
+            )
+        sizes[own.name][buffer] = _Size(scalars // own.element_count, buffer_contexts(allocation, view))
     found: dict[tirx.Var, Place] = {}
     for memory in accelerator.memories:
-        buffers = {
-            buffer: _Size.of(buffer, allocation, view, memory)
-            for buffer, allocation in view.allocations.items()
-            if accelerator.memory_of_scope(scope_of(buffer)) == memory
-        }
+        buffers = sizes[memory.name]
         halves = _in_halves(buffers, beside, memory)
         places = halves if halves is not None else _in_one_piece(buffers, beside, memory, accelerator)
         for buffer, size in buffers.items():
             address, pitch = places[buffer]
             loops = view.allocations[buffer].loops
             found[buffer] = Place(str(buffer.name), memory.name, address, size.elements, size.copies, pitch, loops)
-    _check_scopes(view, found)
     return {buffer: found[buffer] for buffer in view.allocations}
 
 
@@ -80,13 +83,6 @@ class _Size:
 
     elements: int
     copies: int
-
-    @classmethod
-    def of(cls, buffer: tirx.Var, allocation: BufferAllocation, view: InjectedFunction, memory: Memory) -> "_Size":
-        size = constant_value(buffer.shape[0])
-        if size is None or size % memory.element_count:
-            raise _no_elements(buffer)
-        return cls(size // memory.element_count, buffer_contexts(allocation, view))
 
 
 _Addresses = dict[tirx.Var, tuple[int, int]]
@@ -137,16 +133,6 @@ def _in_halves(buffers: Mapping[tirx.Var, _Size], beside: set[tirx.Var], memory:
         places[buffer] = address, pitch if size.copies > 1 else size.elements
     fits = all(begin <= end for begin, end in zip(begins, ends, strict=True))
     return places if fits else None
-
-
-def _check_scopes(view: InjectedFunction, places: Mapping[tirx.Var, Place]) -> None:
-    for buffer in view.allocations:
-        if buffer not in places:
-            raise _no_elements(buffer)
-
-
-def _no_elements(buffer: tirx.Var) -> CompileError:
-    return CompileError(f"{buffer.name} is no whole number of elements of a scratchpad", field="accelerator.memories")
 
 
 def _read_beside_others(view: InjectedFunction, accelerator: Accelerator) -> set[tirx.Var]:

@@ -126,7 +126,7 @@ def _demands(match: LayerMatch, accelerator: Accelerator) -> tuple[float, float]
     layer = match.meaning.instruction
     numbers = layer_numbers(layer, match.fields)
     used = [
-        number_of_cost(text, layer, numbers, accelerator) * accelerator.memory(memory).element_bytes
+        float(number_of_cost(text, layer, numbers, accelerator)) * accelerator.memory(memory).element_bytes
         for memory, text in layer.uses.items()
     ]
     windows = (window for operand in layer.operands.values() for window in operand.windows)

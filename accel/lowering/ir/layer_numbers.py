@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from tvm import tirx
 
 from accel.accelerator.cost_ranges import cost_fields, costs_of_dram
@@ -12,6 +13,7 @@ from accel.accelerator.instructions import Layer
 from accel.expression.cost_expression import parse_cost
 from accel.expression.syntax_tree import ExpressionError
 from accel.lowering.ir.affine_nest import constant_value
+from accel.util.arrays import Float64
 
 
 def layer_numbers(layer: Layer, fields: Mapping[str, Any]) -> dict[str, float]:
@@ -28,11 +30,16 @@ def layer_numbers(layer: Layer, fields: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def number_of_cost(text: str, layer: Layer, numbers: Mapping[str, float], accelerator: Accelerator) -> float:
-    """Returns a cost of a layer with these numbers in fields, and 0 in others; infinite if it is none."""
+def number_of_cost(
+    text: str, layer: Layer, numbers: Mapping[str, float] | Mapping[str, Float64], accelerator: Accelerator
+) -> Float64:
+    """Returns a cost of a layer with these numbers in fields, and 0 in others; infinite if it is none.
+
+    Numbers may be many, (n,) each, and so is the cost then.
+    """
     cost, fields = parse_cost(text), cost_fields(accelerator, layer)
-    known = {**numbers, **costs_of_dram(accelerator)}
+    known: dict[str, float | Float64] = {**numbers, **costs_of_dram(accelerator)}
     try:
-        return float(cost.evaluate({name: known.get(fields.get(name, name), 0.0) for name in cost.names}))
+        return np.asarray(cost.evaluate({name: known.get(fields.get(name, name), 0.0) for name in cost.names}))
     except ExpressionError:
-        return math.inf
+        return np.asarray(math.inf)

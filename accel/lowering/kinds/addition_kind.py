@@ -4,7 +4,6 @@ Loads into the accumulators are int32 wide; loads of data are a quarter of that,
 moves one element a cycle.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -40,7 +39,7 @@ from accel.lowering.kinds.contraction.tile_schedule import (
     schedule_tiles,
     start_accumulators,
 )
-from accel.lowering.kinds.layers.layer_options import layer_additions
+from accel.lowering.kinds.layers.layer_options import layer_additions, packed_image
 from accel.lowering.kinds.layers.layer_schedule import schedule_layer_points
 from accel.lowering.kinds.layers.layer_tilings import Scheduled, layer_operations
 from accel.lowering.kinds.region_kind import (
@@ -196,14 +195,9 @@ def _region(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabi
     levels = _levels(composite, capabilities)
     if isinstance(levels, str):
         return levels
-    if len(composite.result) == 4:
-        n, c, h, w = composite.result
-        data = PackedActivation.dense(math.ceil(n / gemm.rows), math.ceil(c / gemm.in_channels), h, w)
-    elif len(composite.result) == 2:
-        m, k = composite.result
-        data = PackedActivation.dense(1, math.ceil(k / gemm.in_channels), 1, math.ceil(m / gemm.rows))
-    else:
-        return f"an addition of {len(composite.result)}-dimensional tensors"
+    data = packed_image(composite.result, gemm)
+    if isinstance(data, str):
+        return data
     product = with_bias_by_product(epilogue, gemm, largest_addend(composite) + _WEIGHT_MAX)
     for each in (epilogue,) if product is None else (product, epilogue):
         tiling = _largest_tiling(data, capabilities, each, len(levels))

@@ -317,8 +317,10 @@ class _Absorber:
     def _move(self, launch: Launch, stored: set[relax.Var]) -> None:
         """Let programs that only move tensors make the arguments that no loads and no stores do."""
         for argument in launch.arguments:
-            chain = self._graph.chain(argument, stored) if isinstance(argument, relax.Var) else None
-            if chain is None or not isinstance(argument, relax.Var) or argument in stored:
+            if not isinstance(argument, relax.Var) or argument in stored:
+                continue
+            chain = self._graph.chain(argument, stored)
+            if chain is None:
                 continue
             found = next(self._moving(chain, argument, None), None)
             pieces = None if found is not None else next(self._in_pieces(chain, argument), None)

@@ -6,20 +6,19 @@ by itself.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.accelerator.memories import Memory
-from accel.expression.element_types import CAST_TO
+from accel.expression.element_types import CAST_TO, limits
 from accel.expression.syntax_tree import Access, Call, Cast, Expression, Literal, Statement
 from accel.lowering.vector.program_tiles import best_tile
 from accel.region.affine_view import AffineView
 from accel.region.kinds import VectorRegion
 from accel.region.vector_program import VectorProgram, VectorTensor, axis_name
 
-_HELD: Mapping[str, tuple[int, int]] = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
-"""Integers that a float32 holds, and their limits."""
+_HELD = ("int8", "uint8", "int16")  # integers that a float32 holds
 
 
 def movement_programs(
@@ -116,7 +115,7 @@ def _narrowed(value: Expression, dtype: str, narrow: str) -> Expression:
     if not narrow:
         return value
     if narrow != "cast":
-        low, high = _HELD[dtype]
+        low, high = limits(dtype)
         whole = Call("rint", (value,)) if narrow == "round" else value
         value = Call("clip", (whole, Literal(low), Literal(high)))
     return Cast(CAST_TO[dtype], value)

@@ -1,7 +1,7 @@
 """What regions cost: cycles, each kind of region once."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from accel.accelerator.document import Accelerator
@@ -36,19 +36,20 @@ class RegionPrices:
         orders = list(orders_of(region, self._accelerator))
         key = _key(region)
         if key not in self._known:
-            priced = [
-                (cycles, number) for number, each in enumerate(orders) if (cycles := self.price(each)) is not None
-            ]
-            self._known[key] = min(priced, default=None)
+            self._known[key] = self._cheapest(orders)
         found = self._known[key]
         return None if found is None else (found[0], orders[found[1]])
 
     def cheapest(self, regions: Iterable[VectorRegion]) -> VectorRegion | None:
         """Returns the region that takes the fewest cycles; None where no instructions do any of them."""
-        priced = [
-            (cycles, number, each) for number, each in enumerate(regions) if (cycles := self.price(each)) is not None
-        ]
-        return min(priced, key=lambda found: found[:2])[2] if priced else None
+        tried = list(regions)
+        found = self._cheapest(tried)
+        return None if found is None else tried[found[1]]
+
+    def _cheapest(self, regions: Sequence[VectorRegion]) -> tuple[int, int] | None:
+        """The cycles of the cheapest, and its place; the first of several."""
+        priced = ((self.price(region), place) for place, region in enumerate(regions))
+        return min(((cycles, place) for cycles, place in priced if cycles is not None), default=None)
 
     def can(self, region: AnyRegion) -> bool:
         """Returns whether instructions do a region with the numbers that it has."""

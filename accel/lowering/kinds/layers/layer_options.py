@@ -10,11 +10,11 @@ from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.analysis.epilogue_planning import EpiloguePlan, narrowing_epilogues, plan_epilogue
 from accel.lowering.kinds.contraction.convolution_forms import convolution_forms
-from accel.lowering.kinds.layers.layer_tilings import Scheduled, TileAxes, block_choices, layer_tilings
+from accel.lowering.kinds.layers.layer_tilings import Scheduled, TileAxes, layer_tilings
 from accel.region.epilogue import Epilogue, Start
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Addition, Convolution, PackedActivation, split_weights
-from accel.region.tilings import BORDER_WORTH, Tiling, divisors
+from accel.region.tilings import BORDER_WORTH, Tiling, block_choices, divisors
 
 _OPTIONS_KEPT = 2  # tilings of each shape and epilogue
 
@@ -124,8 +124,7 @@ def _tilings(
         rows, columns = (
             (conv.strides[at], conv.padding[at], size) for at, size in enumerate((conv.data.height, conv.data.width))
         )
-        blocks = block_choices(conv.out_blocks, conv.group_blocks)
-        axes = TileAxes(blocks, conv.out_height, conv.out_width, (rows, columns))
+        axes = TileAxes(block_choices(conv), conv.out_height, conv.out_width, (rows, columns))
         made = layer_tilings(region, axes, scheduled, capabilities, _OPTIONS_KEPT, dividing=False)
         if bordered and not isinstance(made, str):
             dividing = layer_tilings(region, axes, scheduled, capabilities, _OPTIONS_KEPT, dividing=True)

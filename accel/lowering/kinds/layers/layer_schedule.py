@@ -3,7 +3,6 @@
 from typing import Any
 
 from tvm import ir, tirx
-from tvm.s_tir import Schedule
 
 from accel.accelerator.instructions import Layer
 from accel.lowering.analysis.capabilities import Capabilities
@@ -52,9 +51,6 @@ def schedule_layer_points(function: tirx.PrimFunc, region: Region[Any], capabili
     """One statement at every point of the result, whose tile is one nest."""
     sch = UncheckedSchedule(ir.IRModule({"main": function}))
     tile = tile_loops(sch, region.tiling, 1, _RESULT)
-    sch.annotate(_first(sch, tile.depth), layer_of(region.tiling, capabilities).pragma, 1)
+    outermost = sch.get_loops(sch.get_sblock(_RESULT))[tile.depth]
+    sch.annotate(outermost, layer_of(region.tiling, capabilities).pragma, 1)
     return sch.mod["main"]
-
-
-def _first(sch: Schedule, depth: int) -> Any:
-    return sch.get_loops(sch.get_sblock(_RESULT))[depth]

@@ -6,28 +6,26 @@ cost that the document gives the instruction, of each candidate's fields, times 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from tvm import ir, tirx
 
-from accel.accelerator.cost_ranges import cost_fields, costs_of_dram
 from accel.accelerator.instructions import Layer
 from accel.errors import CompileError
-from accel.expression.cost_expression import parse_cost
-from accel.expression.syntax_tree import ExpressionError
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.inject.layer_injection import answering
 from accel.lowering.inject.layer_matching import LayerLoop, LayerMatch, OtherStatementsError, match_within
 from accel.lowering.ir.affine_nest import constant_value
-from accel.lowering.ir.layer_numbers import layer_numbers
+from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
 from accel.lowering.ir.plain_loops import PLAIN_LOOPS
 from accel.lowering.ir.tir_walk import pragma_nests
 from accel.lowering.kinds.layers.layer_schedule import TILE_LOOPS, layer_of
 from accel.lowering.kinds.region_kind import UsedOperation
 from accel.region.kinds import Region
 from accel.region.shapes import RegionShape
-from accel.region.tilings import Tiling, divisors, tile_extents
+from accel.region.tilings import Tiling, tile_extents
 from accel.util.arrays import Bools, Float64, Int64
 
 Scheduled = Callable[[Region[Any]], tirx.PrimFunc]
@@ -187,16 +185,9 @@ class _Priced:
 
     def _cost(self, text: str) -> Float64:
         """A cost (n,) of the candidates; addresses count as 0."""
-        cost, fields = parse_cost(text), cost_fields(self.accelerator, self.layer)
-        zero = np.zeros(len(self.tiles[0]))
-        try:
-            numbers: dict[str, Float64 | float] = {**self._fields, **costs_of_dram(self.accelerator)}
-            found = cost.evaluate({name: numbers.get(fields.get(name, name), zero) for name in cost.names})
-        except ExpressionError:
-            return np.full(len(zero), np.inf)
-        return np.asarray(found * np.ones(len(zero)))
+        return number_of_cost(text, self.layer, self._fields, self.accelerator) * np.ones(len(self.tiles[0]))
 
-    @property
+    @cached_property
     def _fields(self) -> dict[str, Float64]:
         """The numbers (n,) of the fields, but for addresses."""
         one = np.ones(len(self.tiles[0]))
@@ -214,11 +205,6 @@ class _Priced:
             return 1
         axis = self.axis_of.get(loop.variable)
         return loop.extent if axis is None else self.tiles[axis]
-
-
-def block_choices(out_blocks: int, group_blocks: int) -> list[int]:
-    """Blocks of a tile that divide those of a group, or where a group has one those of all."""
-    return [blocks for blocks in divisors(out_blocks) if group_blocks == 1 or not group_blocks % blocks]
 
 
 def layer_operations(region: Region, scheduled: Scheduled, capabilities: Capabilities) -> Iterator[UsedOperation]:
