@@ -40,6 +40,8 @@ def _of_call(function: str, arguments: tuple[Expression, ...]) -> Iterator[Expre
             yield Binary("/", _ONE, first)
         case "rsqrt":
             yield Call("recip", (Call("sqrt", (first,)),))
+        case "sqrt":
+            yield Call("recip", (Call("rsqrt", (first,)),))
         case "abs":
             yield Call("max", (first, _negated(first)))
         case "sigmoid":

@@ -9,8 +9,7 @@ otherwise.
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,7 +50,14 @@ _MOST_SAID = 3  # times that an expression is said otherwise, one within another
 
 
 class UncoverableError(Exception):
-    """No instructions do what a statement does; the message is what is missing."""
+    """No instructions do what a statement does; the message is what is missing.
+
+    ``partly``: they do another part of it.
+    """
+
+    def __init__(self, message: str, *, partly: bool = False) -> None:
+        super().__init__(message)
+        self.partly = partly
 
 
 @dataclass(frozen=True)
@@ -107,25 +113,31 @@ class InstructionCover:
             if way is None:
                 raise UncoverableError(self._missing(made.value))
             return list(way)
-        try:
-            return self._combination(made, start)
-        except UncoverableError:
-            for memory in self._floats:  # where the unit combines, and from there
-                reduced = self._new(made.target.indices, memory)
-                with suppress(UncoverableError):
-                    combined = self._combination(replace(made, target=reduced), start)
-                    left = self._into(made.target, reduced)
-                    if left is not None:
-                        return [*combined, *left]
-            raise
+        failures = []
+        for memory in self._floats:  # where the unit combines, and from there
+            home = self.lying[made.target.name].memory == memory
+            reduced = made.target if home else self._new(made.target.indices, memory)
+            try:
+                combined = self._combination(replace(made, target=reduced), start)
+            except UncoverableError as error:
+                failures.append(error)
+                continue
+            left = [] if home else self._into(made.target, reduced)
+            if left is not None:
+                return [*combined, *left]
+            failures.append(UncoverableError(f"no instruction brings x from {memory} to {self._home}", partly=True))
+        raise _nearest(failures)
 
     def _combination(self, made: Statement, start: float | None) -> list[Statement]:
         """The statements that begin a reduction, and do it, in the memory of its target."""
         filled = self._into(made.target, Literal(float(start or 0.0)))
         summed = self._into(made.target, made.value, made)
-        if filled is None or summed is None:
-            what = f"{made.combiner}= of a row" if summed is None else f"fill with {start}"
-            raise UncoverableError(f"no instruction does {what}")
+        if summed is None:
+            if not any(self._best(made.value, memory) for memory in self._floats):
+                raise UncoverableError(self._missing(made.value), partly=True)
+            raise UncoverableError(f"no instruction does {made.combiner}= of a row")
+        if filled is None:
+            raise UncoverableError(f"no instruction does fill with {start}", partly=True)
         return [*filled, *summed]
 
     def _new(self, indices: tuple[Index, ...], memory: str) -> Access:
@@ -147,7 +159,7 @@ class InstructionCover:
                 return self.statement(made, start)
             except UncoverableError as error:
                 failures.append(error)
-        raise failures[0]
+        raise _nearest(failures)
 
     def _missing(self, value: Expression) -> str:
         """The innermost part of an expression that no instruction does."""
@@ -157,8 +169,14 @@ class InstructionCover:
             if all(self._best(part, memory) is None for memory in self._floats):
                 letters = zip("xyzuv", children(part), strict=False)  # a selection has five operands, and nothing more
                 operands = [each if isinstance(each, Literal) else Scalar(name) for name, each in letters]
-                return f"no instruction does {with_children(part, operands)}"
+                return f"no instruction does {with_children(part, operands)}{self._places(part)}"
         return f"no instruction stores {generic(value)}"
+
+    def _places(self, part: Expression) -> str:
+        """Where the operands of an expression lie, if there are several memories where they could."""
+        found = {self.lying[leaf.name].memory for leaf in walk(part) if isinstance(leaf, Access)} - {""}
+        elsewhere = len(self._floats) > 1 and found
+        return f" of what lies in {' and '.join(sorted(found))}" if elsewhere else ""
 
     def _into(self, target: Access, value: Expression, combining: Statement | None = None) -> list[Statement] | None:
         """The best statements that leave ``value`` in ``target``, or combine it with what is there."""
@@ -191,7 +209,10 @@ class InstructionCover:
             if isinstance(value, Access) and self.lying[value.name].memory == memory:
                 found[memory] = _Way(0, (), value)
                 continue
-            ways = self._ways(value, self._new(_axes(value), memory), None)
+            if isinstance(value, Literal) and self._target.accelerator.memory(memory).element_count > 1:
+                continue  # one number does not fill an element
+            target = self._new(_axes(value), memory)
+            ways = [*self._ways(value, target, None)] or self._ways(value, target, None, numbers=True)
             best = min(ways, key=lambda way: way.work, default=None)
             if best is not None:
                 found[memory] = best
@@ -226,14 +247,21 @@ class InstructionCover:
         return {}
 
     def _ways(
-        self, value: Expression, target: Access, combining: Statement | None, *, whole: bool = False
+        self,
+        value: Expression,
+        target: Access,
+        combining: Statement | None,
+        *,
+        whole: bool = False,
+        numbers: bool = False,
     ) -> Iterator[_Way]:
         """The ways in which one instruction, behind others, leaves ``value`` in ``target``.
 
-        ``whole``: also those that bring it there, or combine it, when it has been computed elsewhere.
+        ``whole``: also those that bring it there, or combine it, when it has been computed elsewhere. ``numbers``: also
+        those that read a number from a memory.
         """
         work = self._size(target, value)
-        for cut, parts in _cuts(value, whole=whole):
+        for cut, parts in _cuts(value, whole=whole, numbers=numbers):
             for operands in self._operands(cut, parts, target, combining):
                 way = self._joined(cut, parts, operands)
                 if way is None:
@@ -346,22 +374,29 @@ def _outermost(value: Expression) -> str:
     return ""  # a number, which a field gives, or an element
 
 
+def _nearest(failures: Sequence[UncoverableError]) -> UncoverableError:
+    """The failure of instructions that do the most."""
+    return next((each for each in failures if each.partly), failures[0])
+
+
 def _number(axis: str) -> int:
     return int(axis[1:])
 
 
-def _cuts(value: Expression, *, whole: bool) -> Iterator[tuple[Expression, dict[str, Expression]]]:
+def _cuts(
+    value: Expression, *, whole: bool, numbers: bool = False
+) -> Iterator[tuple[Expression, dict[str, Expression]]]:
     """The expression with some of its parts named instead, the largest remainders first; ``whole``: all of it may be.
 
-    Equal parts have one name. Numbers are no parts: an instruction has room for them, or not.
+    Equal parts have one name. Numbers are parts only if that is asked for: an instruction has room for them, or not.
     """
     found: dict[str, tuple[Expression, dict[str, Expression]]] = {}
-    for cut, _ in _remainders(value, _MOST_OPERATIONS):
+    for cut, _ in _remainders(value, _MOST_OPERATIONS, numbers=numbers):
         parts: dict[str, Expression] = {}
         named = _named(cut, parts)
         found.setdefault(str(named), (named, parts))
     yield from found.values()
-    if whole and not isinstance(value, Access):
+    if whole:
         yield Access("p0", _axes(value)), {"p0": value}
 
 
@@ -372,7 +407,7 @@ class _Part:
     value: Expression
 
 
-def _remainders(value: Expression, most: int) -> Iterator[tuple[Any, int]]:
+def _remainders(value: Expression, most: int, *, numbers: bool) -> Iterator[tuple[Any, int]]:
     """The expression down to at most ``most`` operations, with a :class:`_Part` for each thing below them."""
     if isinstance(value, Literal):
         yield value, 0
@@ -386,8 +421,8 @@ def _remainders(value: Expression, most: int) -> Iterator[tuple[Any, int]]:
     for child in children(value):
         longer = []
         for before, count in below:
-            options: list[tuple[Any, int]] = list(_remainders(child, most - count))
-            if not isinstance(child, Literal):
+            options: list[tuple[Any, int]] = list(_remainders(child, most - count, numbers=numbers))
+            if numbers or not isinstance(child, Literal):
                 options.append((_Part(child), 0))
             longer += [((*before, option), count + own) for option, own in options]
         below = longer
