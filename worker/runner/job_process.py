@@ -113,6 +113,7 @@ class SupervisorLink(logging.Handler):
 _log = logging.getLogger(__name__)
 PROCESS_NAME = "cyclops-job"
 ASSISTANT_NAME = "cyclops-assist"
+_Assistant = tuple[int, socket.socket]
 OUT_OF_MEMORY_STATUS = 78  # the exit status of a process that had no memory left
 OUTPUT_FOLDER = "out"  # the directory of the artifacts in the scratch directory
 
@@ -193,26 +194,27 @@ def _serve(line: socket.socket, writes: int, settings: Settings, scratch: Path) 
     link = SupervisorLink(line, settings.max_cache_entry_bytes)
     _log_into(link, settings.log_level)
     try:
-        with _assisted(assistant) as beside:
-            _do(link, settings, scratch, beside)
+        _do(link, settings, scratch, assistant)
     except MemoryError:  # there is not enough even to say so
         os._exit(OUT_OF_MEMORY_STATUS)
 
 
 @contextlib.contextmanager
-def _assisted(started: tuple[int, socket.socket] | None) -> Iterator[LoweringAssistant | None]:
+def _assisted(started: _Assistant | None) -> Iterator[LoweringAssistant | None]:
     """Within, there is the assistant, if one was started; afterwards it has ended, and left nothing to reap."""
     if started is None:
         yield None
         return
     process, line = started
     assistant = LoweringAssistant(line)
-    yield assistant
-    assistant.close()
-    os.waitpid(process, 0)
+    try:
+        yield assistant
+    finally:
+        assistant.close()
+        os.waitpid(process, 0)
 
 
-def _start_assistant(settings: Settings, scratch: Path) -> tuple[int, socket.socket] | None:
+def _start_assistant(settings: Settings, scratch: Path) -> _Assistant | None:
     """Fork the assistant, which dies with this process.
 
     Returns:
@@ -234,13 +236,14 @@ def _start_assistant(settings: Settings, scratch: Path) -> tuple[int, socket.soc
         theirs.close()
 
 
-def _do(link: SupervisorLink, settings: Settings, scratch: Path, assistant: LoweringAssistant | None) -> None:
+def _do(link: SupervisorLink, settings: Settings, scratch: Path, started: _Assistant | None) -> None:
     work = decode_inputs(link.receive()[0])
     _log.info("begun in process %d, with its inputs at hand", os.getpid())
     reached = StageRecorder(link.stage)
     try:
-        out = scratch / OUTPUT_FOLDER
-        result = execute(work, out, settings, reached, cache=link, kernels=link, assistant=assistant)
+        with _assisted(started) as assistant:
+            out = scratch / OUTPUT_FOLDER
+            result = execute(work, out, settings, reached, cache=link, kernels=link, assistant=assistant)
     except ConnectionError:  # no supervisor is left to report to
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the job must end with a reason
