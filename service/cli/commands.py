@@ -123,9 +123,12 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     dim: Dim = None,
     shape: Shape = None,
     schedule: Annotated[
-        Literal["quick", "timed"],
-        typer.Option(help="How tilings are chosen: by the planner's estimate, or by timing those priced alike."),
-    ] = "timed",
+        Literal["auto", "quick", "timed"],
+        typer.Option(
+            help="How tilings are chosen: by the planner's estimate, or by timing those priced alike; auto: by timing "
+            "where estimates do not agree with the clock."
+        ),
+    ] = "auto",
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
