@@ -54,19 +54,28 @@ class DramTensors:
 
 def program_end_to_end(program: Program, layers: Sequence[Layer]) -> EndToEnd:
     """Returns the end-to-end time of a program that was timed; ``layers`` are its launches, in their order."""
+    return _of_program(program, [(layer.cycles, layer.lower_bound) for layer in layers], bounded=True)
+
+
+def planned_end_to_end(program: Program, cycles: Sequence[int]) -> EndToEnd:
+    """Returns the end-to-end time of a program whose launches take ``cycles``, in their order, as estimated."""
+    return _of_program(program, [(count, 0) for count in cycles], bounded=False)
+
+
+def _of_program(program: Program, launches: Sequence[tuple[int, int]], *, bounded: bool) -> EndToEnd:
     tensors = DramTensors(
         {name: segment.nbytes for name, segment in program.segments.items()}, program.inputs, program.outputs
     )
-    return end_to_end(list(_steps(program, layers)), tensors, program.accelerator, bounded=True)
+    return end_to_end(list(_steps(program, launches)), tensors, program.accelerator, bounded=bounded)
 
 
-def _steps(program: Program, layers: Sequence[Layer]) -> Iterator[PricedStep]:
-    rows, priced = iter(layers), program.accelerator.host is not None
+def _steps(program: Program, launches: Sequence[tuple[int, int]]) -> Iterator[PricedStep]:
+    """The steps, launches with their cycles and bounds; host steps where the document says what they cost."""
+    times, priced = iter(launches), program.accelerator.host is not None
     for step in program.steps:
         name, nodes, reads, writes = step.name, step.nodes, step.inputs, step.outputs
         if isinstance(step, Launch):
-            row = next(rows)
-            cycles, bound = row.cycles, row.lower_bound
+            cycles, bound = next(times)
             yield PricedStep(name, "launch", nodes, reads, writes, cycles=cycles, bound=bound, put=step.writes)
         elif isinstance(step, HostStep) and priced:
             yield PricedStep(name, "host", nodes, reads, writes, works=graph_work(read_host_graph(step.module)))

@@ -55,6 +55,17 @@ def emit(module: LoweredModule | ir.IRModule, accelerator: Accelerator, order: I
     return _Emitter(lowered, accelerator, order).program()
 
 
+def outline(module: ir.IRModule, accelerator: Accelerator) -> Program:
+    """The program of a packed module without its instructions: steps and DRAM map as :func:`emit` makes them.
+
+    Tables of micro-ops, which follow from the instructions, are not there.
+
+    Raises:
+        CompileError: a step that the host cannot run, or more DRAM than can be addressed.
+    """
+    return _Outline(LoweredModule(module, {}), accelerator, None).program()
+
+
 @dataclass
 class _Dram:
     """The DRAM map under construction."""
@@ -193,9 +204,24 @@ class _Emitter:
         outputs = self._results(run.var)
         if info.border is not None:
             self.dram.fill(outputs, info.border)
-        region, segments = self.objects[function], [*inputs, *outputs]
+        begin, table = self.count, self._link(function, [*inputs, *outputs], info)
+        self.steps.append(
+            Launch(
+                name=info.name,
+                op=info.op,
+                nodes=info.nodes,
+                begin=begin,
+                count=self.count - begin,
+                macs=info.macs,
+                inputs=tuple(segment.name for segment in [*inputs, *table]),
+                outputs=tuple(segment.name for segment in outputs),
+            )
+        )
+
+    def _link(self, function: str, segments: Sequence[Segment], info: LaunchInfo) -> list[Segment]:
+        """Append the instructions of a launch; returns the table of micro-ops that they walk, if any."""
+        region, table = self.objects[function], self._microops(function)
         bases = [segment.address // unit for segment, unit in zip(segments, region.units, strict=True)]
-        table = self._microops(function)
         bases += [entry.address // table_unit(entry) for entry in table]
         words, origin = region.code.link(bases, self.accelerator)
         if self.order is not None:
@@ -206,18 +232,7 @@ class _Emitter:
         self.words[begin : self.count] = words
         self.origin[begin : self.count] = origin + np.int32(len(self.origins))
         self._add_origins(function, info)
-        self.steps.append(
-            Launch(
-                name=info.name,
-                op=info.op,
-                nodes=info.nodes,
-                begin=begin,
-                count=len(words),
-                macs=info.macs,
-                inputs=tuple(segment.name for segment in [*inputs, *table]),
-                outputs=tuple(segment.name for segment in outputs),
-            )
-        )
+        return table
 
     def _argument(self, argument: relax.Expr, launch: str, index: int) -> Segment:
         if isinstance(argument, relax.Var):
@@ -252,6 +267,16 @@ class _Emitter:
             table = isinstance(instruction, Copy) and layout is not None and instruction.memory == layout.memory
             stage = "allocate" if table else "inject" if pragma else "sync"
             self.origins.append(InstructionOrigin(info.nodes, function, site.number, "" if table else pragma, stage))
+
+
+class _Outline(_Emitter):
+    """The same walk, with launches of no instructions."""
+
+    def _reserve(self, runs: list[HostRun | LaunchRun]) -> None:
+        """Nothing to have room for."""
+
+    def _link(self, function: str, segments: Sequence[Segment], info: LaunchInfo) -> list[Segment]:  # noqa: ARG002
+        return []
 
 
 def _alignment(accelerator: Accelerator) -> int:
