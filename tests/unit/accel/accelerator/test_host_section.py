@@ -1,5 +1,6 @@
 """The host of a document: what is refused, where it is kept, and how it is written into a text."""
 
+from contextlib import suppress
 from importlib import resources
 from typing import Any
 
@@ -62,10 +63,13 @@ def test_none_is_as_if_it_was_left_out() -> None:
 
 def test_what_is_derived_has_the_host() -> None:
     """And so have the documents of changes."""
-    for name, key in (("vta", {"LOG_WGT_BUFF_SIZE": 17}), ("gemmini", {"dim": 8})):
+    for name, key in (("vta", {"clock_mhz": 200.0}), ("gemmini", {"dim": 8})):
         accelerator = load_accelerator(name)
         made = [derive_accelerator(accelerator, key)]
-        made += [change.make() for change in changes_of(accelerator, family_of(accelerator))[:3]]
+        for change in changes_of(accelerator, family_of(accelerator)):
+            with suppress(InvalidAccelerator):  # there can be none
+                made.append(change.make())
+        assert len(made) > 2
         assert all(each.host == accelerator.host for each in made)
 
 
