@@ -1,6 +1,7 @@
 """The picture of the end-to-end time: lanes with the parts of every step, and a page that says they are modelled."""
 
 import re
+from itertools import pairwise
 
 from accel.catalog.load_accelerator import load_accelerator
 from accel.report.end_to_end import DramTensors, PricedStep, end_to_end, with_overheads
@@ -31,7 +32,7 @@ def test_lanes_have_the_parts_one_after_the_other() -> None:
         assert abs(sum(wide for _, wide in spans) / WIDTH - found["parts"][lane.name]["share"]) < 0.01
     accelerator = widths(figure.lanes[0].path)
     assert len(accelerator) == 3
-    assert all(begin + wide <= after for (begin, wide), (after, _) in zip(accelerator, accelerator[1:], strict=False))
+    assert all(begin + wide <= after for (begin, wide), (after, _) in pairwise(accelerator))
 
 
 def test_many_steps_take_no_more_than_the_picture_has_room_for() -> None:
