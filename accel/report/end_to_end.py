@@ -18,7 +18,7 @@ from accel.program.program_model import HostStep, Launch, Program
 from accel.report.end_to_end_documents import EndToEnd, EndToEndStep, ModelledHost, PartTime, TimeDetail, TimePart
 from accel.report.report_documents import Layer
 
-_NONE = "host costs nothing: the accelerator's document says none; the time is that of its launches"
+_NONE = "host costs nothing: the accelerator's document says none"
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ def end_to_end(
         "movement": details["layout"] + details["cache"],
     }
     total = sum(cycles.values())
+    interval = max(launched, total - launched)
     bound = total - launched + sum(step.bound for step in steps) if bounded else None
     return EndToEnd(
         modelled=host is not None,
@@ -114,6 +115,8 @@ def end_to_end(
         details=details,
         bound_cycles=bound,
         bound_seconds=None if bound is None else _seconds(bound, clock),
+        interval_cycles=interval,
+        interval_seconds=_seconds(interval, clock),
         steps=list(_rows(priced)),
     )
 

@@ -67,6 +67,11 @@ class EndToEndTime(pydantic.BaseModel):
         "bounds of all launches; null in a plan"
     )
     bound_seconds: float | None
+    interval_cycles: int = Field(
+        description="of a stream of inputs, from one to the next at best, where enough of them are under way at once: "
+        "the accelerator's part, or host and movement, whichever takes longer; one input by itself takes `cycles`"
+    )
+    interval_seconds: float
 
 
 class EndToEnd(EndToEndTime):

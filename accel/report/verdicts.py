@@ -26,8 +26,13 @@ def end_to_end_line(found: Mapping[str, Any]) -> str:
     host = found["host"]
     return (
         f"end to end (modelled): {found['seconds'] * 1e3:,.3f} ms, {found['cycles']:,} accelerator cycles: "
-        f"{parts}{best}; host: {host['name']} ({host['basis']})"
+        f"{parts}{best}{_stream(found)}; host: {host['name']} ({host['basis']})"
     )
+
+
+def _stream(found: Mapping[str, Any]) -> str:
+    """How many inputs of a stream there are in a second at best; nothing of a run that takes no time."""
+    return f"; a stream: {1 / found['interval_seconds']:,.0f} inputs a second at best" if found["cycles"] else ""
 
 
 def _verified(floats: Sequence[Mapping[str, Any]]) -> str:

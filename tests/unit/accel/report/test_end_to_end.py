@@ -54,6 +54,9 @@ def test_times_by_hand() -> None:
     assert time.cycles == 8000 + 802 + 475 + 350 + 14 + 23 + 28
     assert time.bound_cycles == time.cycles - 1000
     assert time.seconds == time.cycles / 100e6
+    assert time.interval_cycles == 8000
+    launches = end_to_end(STEPS[1::2], TENSORS, MACHINE.model_copy(update={"clock_mhz": 1e5}), bounded=True)
+    assert launches.interval_cycles == launches.cycles - 8000  # the host's 1601 cycles are 400,250 of such a clock
     assert [step.crossing for step in time.steps] == [0, 96, 640, 96 + 33]
     assert [(step.host, step.movement) for step in time.steps] == [(0, 175), (401, 14), (475, 175 + 23), (401, 28)]
     assert [step.begin for step in time.steps] == [0, 175, 175 + 401 + 14 + 5000, 5590 + 475 + 198]
@@ -114,6 +117,19 @@ def test_parts_make_up_the_whole(steps: tuple[PricedStep, ...], clock: float, ho
         # no more than a cycle of rounding for each of a step's parts
         exact = sum(Fraction(1601) for step in steps if step.kind == "launch") * Fraction(clock) / 400
         assert 0 <= time.details["launches"] - exact < len(steps) + 1
+
+
+@given(programs())
+def test_nothing_crosses_twice_without_a_write_between(steps: tuple[PricedStep, ...]) -> None:
+    """Nor does anything cross that nobody has written; inputs count as written by the host."""
+    written = set(TENSORS.inputs)
+    for step, crossed in zip(steps, crossing_tensors(steps, TENSORS), strict=True):
+        before = [name for name in crossed if name in {*step.reads, *step.writes}]
+        leaving = len(crossed) - len(set(crossed))
+        assert set(crossed) - set(step.writes) <= written
+        assert leaving <= len(TENSORS.outputs)
+        written -= set(before)
+        written |= set(step.writes)
 
 
 @given(programs(), st.floats(0, 1e6), st.floats(0.1, 100))
