@@ -36,7 +36,7 @@ def lower(
     """The module as stage ``last`` leaves it; close calls are ``settled`` as a job does, or left to the estimate."""
     target = Target(accelerator)
     module = imported(model, accelerator).module
-    measure = RegionTimer(target) if settled else None
+    measure = RegionTimer(target).times if settled else None
     cost = family_of(accelerator).tiling_cost
     stages = (
         RegionStage(
