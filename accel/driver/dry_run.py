@@ -19,12 +19,14 @@ from accel.driver.launch_estimate import launch_cycles
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Unobserved
-from accel.errors import CompileError
+from accel.errors import CompileError, InvalidProgram
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import name_nodes
 from accel.frontend.quantize.quantize_model import is_quantised
 from accel.frontend.read.load_model import LoadedModel, load_model
 from accel.frontend.read.model_info import NO_AXES, Axes
+from accel.host.host_graph_reader import check_graph
+from accel.host.operator_work import graph_work
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, called_region, read_composite
 from accel.lowering.codegen.program_linking import outline
@@ -131,10 +133,11 @@ def plan_loaded_model(
 
 def _end_to_end(packed: ir.IRModule, accelerator: Accelerator, launches: list[PlannedLaunch]) -> EndToEnd | None:
     try:
-        program = outline(packed, accelerator)
-    except CompileError:
+        program, graphs = outline(packed, accelerator)
+        works = [graph_work(check_graph(graph)) for graph in graphs]
+    except (CompileError, InvalidProgram):
         return None
-    return planned_end_to_end(program, [launch.estimated_cycles or 0 for launch in launches])
+    return planned_end_to_end(program, works, [launch.estimated_cycles or 0 for launch in launches])
 
 
 def _launches(

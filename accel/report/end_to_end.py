@@ -52,33 +52,49 @@ class DramTensors:
     outputs: Collection[str]
 
 
-def program_end_to_end(program: Program, layers: Sequence[Layer]) -> EndToEnd:
-    """Returns the end-to-end time of a program that was timed; ``layers`` are its launches, in their order."""
-    return _of_program(program, [(layer.cycles, layer.lower_bound) for layer in layers], bounded=True)
+HostWorks = Sequence[Sequence[OperatorWork]]
+"""What the operators of each host step of a program have to do."""
 
 
-def planned_end_to_end(program: Program, cycles: Sequence[int]) -> EndToEnd:
+def program_end_to_end(program: Program, layers: Sequence[Layer], works: HostWorks | None) -> EndToEnd:
+    """Returns the end-to-end time of a program that was timed.
+
+    Args:
+        program: as it ran.
+        layers: its launches, in their order.
+        works: of its host steps; None: they are read.
+    """
+    if works is None:
+        works = list(_read_works(program)) if program.accelerator.host is not None else ()
+    return _of_program(program, [(layer.cycles, layer.lower_bound) for layer in layers], works, bounded=True)
+
+
+def planned_end_to_end(program: Program, works: HostWorks, cycles: Sequence[int]) -> EndToEnd:
     """Returns the end-to-end time of a program whose launches take ``cycles``, in their order, as estimated."""
-    return _of_program(program, [(count, 0) for count in cycles], bounded=False)
+    return _of_program(program, [(count, 0) for count in cycles], works, bounded=False)
 
 
-def _of_program(program: Program, launches: Sequence[tuple[int, int]], *, bounded: bool) -> EndToEnd:
+def _read_works(program: Program) -> Iterator[Sequence[OperatorWork]]:
+    return (graph_work(read_host_graph(step.module)) for step in program.steps if isinstance(step, HostStep))
+
+
+def _of_program(program: Program, launches: Sequence[tuple[int, int]], works: HostWorks, *, bounded: bool) -> EndToEnd:
     tensors = DramTensors(
         {name: segment.nbytes for name, segment in program.segments.items()}, program.inputs, program.outputs
     )
-    return end_to_end(list(_steps(program, launches)), tensors, program.accelerator, bounded=bounded)
+    return end_to_end(list(_steps(program, launches, works)), tensors, program.accelerator, bounded=bounded)
 
 
-def _steps(program: Program, launches: Sequence[tuple[int, int]]) -> Iterator[PricedStep]:
+def _steps(program: Program, launches: Sequence[tuple[int, int]], works: HostWorks) -> Iterator[PricedStep]:
     """The steps, launches with their cycles and bounds; host steps where the document says what they cost."""
-    times, priced = iter(launches), program.accelerator.host is not None
+    times, left, priced = iter(launches), iter(works), program.accelerator.host is not None
     for step in program.steps:
         name, nodes, reads, writes = step.name, step.nodes, step.inputs, step.outputs
         if isinstance(step, Launch):
             cycles, bound = next(times)
             yield PricedStep(name, "launch", nodes, reads, writes, cycles=cycles, bound=bound, put=step.writes)
         elif isinstance(step, HostStep) and priced:
-            yield PricedStep(name, "host", nodes, reads, writes, works=graph_work(read_host_graph(step.module)))
+            yield PricedStep(name, "host", nodes, reads, writes, works=next(left))
 
 
 def end_to_end(

@@ -44,7 +44,7 @@ def make_report(
     """
     layers = layers_of(simulation, program.accelerator)
     macs = sum(layer.macs for layer in layers)
-    end_to_end = program_end_to_end(program, layers)
+    end_to_end = program_end_to_end(program, layers, simulation.host_works)
     return Report(
         accelerator=program.accelerator.name,
         provenance=provenance,

@@ -46,7 +46,7 @@ def make_simulation_report(
     verdict = _verdict(program, simulation, engine)
     hazards = simulation.hazards or Hazards((), ())
     launches = layers_of(simulation, program.accelerator)
-    end_to_end = program_end_to_end(program, launches) if timed else None
+    end_to_end = program_end_to_end(program, launches, simulation.host_works) if timed else None
     return SimulationReport(
         accelerator=program.accelerator.name,
         provenance=provenance,

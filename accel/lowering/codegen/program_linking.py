@@ -14,7 +14,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Layer
 from accel.errors import CompiledTooLarge, CompileError
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
-from accel.host.host_graph import write_host_graph
+from accel.host.host_graph import HostGraph, write_host_graph
 from accel.host.relax_rules import RULES
 from accel.host.relax_translation import UntranslatableError, translate
 from accel.lowering.codegen.microop_tables import expand_tables, microops_of
@@ -55,15 +55,17 @@ def emit(module: LoweredModule | ir.IRModule, accelerator: Accelerator, order: I
     return _Emitter(lowered, accelerator, order).program()
 
 
-def outline(module: ir.IRModule, accelerator: Accelerator) -> Program:
-    """The program of a packed module without its instructions: steps and DRAM map as :func:`emit` makes them.
+def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, list[HostGraph]]:
+    """The program of a packed module without instructions, and apart from it the graphs of its host steps.
 
-    Tables of micro-ops, which follow from the instructions, are not there.
+    Steps and DRAM map are as :func:`emit` makes them; tables of micro-ops, which follow from the instructions, are not
+    there.
 
     Raises:
         CompileError: a step that the host cannot run, or more DRAM than can be addressed.
     """
-    return _Outline(LoweredModule(module, {}), accelerator, None).program()
+    walk = _Outline(LoweredModule(module, {}), accelerator, None)
+    return walk.program(), walk.graphs
 
 
 @dataclass
@@ -190,12 +192,15 @@ class _Emitter:
         self.steps.append(
             HostStep(
                 name=f"host{len(self.steps)}",
-                module=write_host_graph(graph),
+                module=self._text(graph),
                 nodes=nodes,
                 inputs=taken,
                 outputs=made,
             )
         )
+
+    def _text(self, graph: HostGraph) -> str:
+        return write_host_graph(graph)
 
     def _launch(self, run: LaunchRun) -> None:
         function = str(run.call.args[0].name_hint)
@@ -270,7 +275,15 @@ class _Emitter:
 
 
 class _Outline(_Emitter):
-    """The same walk, with launches of no instructions."""
+    """The same walk, with launches of no instructions and host steps without texts, whose graphs are kept."""
+
+    def __init__(self, lowered: LoweredModule, accelerator: Accelerator, order: IssueOrder | None) -> None:
+        super().__init__(lowered, accelerator, order)
+        self.graphs: list[HostGraph] = []
+
+    def _text(self, graph: HostGraph) -> str:
+        self.graphs.append(graph)
+        return ""
 
     def _reserve(self, runs: list[HostRun | LaunchRun]) -> None:
         """Nothing to have room for."""
