@@ -7,9 +7,12 @@ from typing import Any, Literal
 
 import pydantic
 
+from accel.report.end_to_end_documents import PARTS
+from accel.report.end_to_end_spans import part_spans
 from accel.report.memory_documents import MemoryPlan
 from accel.report.memory_occupancy import memory_occupancy
 from accel.report.report_documents import Report, SimulationReport
+from accel.trace.perfetto.modelled_tracks import ModelledSpan
 from worker.records.job_artifacts import Artifacts
 
 REPORT = "report.json"
@@ -138,6 +141,12 @@ def read_report(artifacts: Artifacts) -> dict[str, Any] | None:
         return _REPORTS.validate_json(artifacts.read(REPORT, 0, size)).model_dump()
     except pydantic.ValidationError:
         return None
+
+
+def modelled_spans(found: Mapping[str, Any]) -> list[ModelledSpan]:
+    """Returns a report's end-to-end time as tracks beside its trace: of accelerator, host and movement."""
+    spans = sorted(part_spans(found["steps"]), key=lambda span: PARTS.index(span.part))
+    return [ModelledSpan(span.part, span.step, span.begin, span.end) for span in spans]
 
 
 def report_csv(report: Mapping[str, Any], table: TableName, plan: MemoryPlan | None = None) -> str:

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from accel.report.end_to_end_spans import part_spans
+
 WIDTH, _LANE, _GAP = 1000, 24, 22
 _FINE = 10  # parts of a unit of the view box: what is nearer is drawn as one
 _LANES = (("accelerator", "accel"), ("host", "host"), ("movement", "wait-memory"))
-_ORDER = {"launch": ("movement", "host", "accelerator"), "host": ("host", "movement", "accelerator")}
 
 Span = tuple[int, int]
 
@@ -36,24 +37,14 @@ def end_to_end_figure(found: Mapping[str, Any]) -> EndToEndFigure | None:
     """Returns the picture of a report's ``end_to_end``; None where the host is not modelled, or nothing takes time."""
     if not found["modelled"] or not found["cycles"]:
         return None
-    spans = _spans(found["steps"])
+    spans: dict[str, list[Span]] = {name: [] for name, _ in _LANES}
+    for span in part_spans(found["steps"]):
+        spans[span.part].append((span.begin, span.end))
     lanes = []
     for number, (name, colour) in enumerate(_LANES):
         top = number * (_LANE + _GAP) + _GAP
         lanes.append(TimeLane(name, colour, top, _path(spans[name], found["cycles"], top)))
     return EndToEndFigure(WIDTH, len(lanes) * (_LANE + _GAP) + 6, _LANE, lanes)
-
-
-def _spans(steps: Sequence[Mapping[str, Any]]) -> dict[str, list[Span]]:
-    """When each part is at work, in cycles: the parts of a step are drawn one after the other."""
-    found: dict[str, list[Span]] = {name: [] for name, _ in _LANES}
-    for step in steps:
-        at = step["begin"]
-        for name in _ORDER[step["kind"]]:
-            if step[name]:
-                found[name].append((at, at + step[name]))
-            at += step[name]
-    return found
 
 
 def _path(spans: Sequence[Span], cycles: int, top: int) -> str:
