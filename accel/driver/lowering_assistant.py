@@ -54,7 +54,7 @@ class LoweringAssistant:
         self._target: Target | None = None
         self._asked: deque[Future[LoweredBeside]] = deque()
         self._reader: threading.Thread | None = None
-        self._turn = threading.Lock()
+        self._sending = threading.Lock()  # not for receiving: who sends may wait for what is received
         self._gone = False
 
     def lower(
@@ -69,18 +69,18 @@ class LoweringAssistant:
             words: whether its words are wanted, its tensors anywhere.
         """
         answer: Future[LoweredBeside] = Future()
-        with self._turn:
+        with self._sending:
+            if self._reader is None:
+                self._reader = threading.Thread(target=self._read, name="assistant", daemon=True)
+                self._reader.start()
             if target is not self._target:
                 known = Capabilities.of(target).dump().decode()
                 self._send(_Order(accelerator=target.accelerator.model_dump_json(), capabilities=known))
                 self._target = target
             self._asked.append(answer)
             self._send(_Order(region=region, most=most, words=words))
-            if self._reader is None:
-                self._reader = threading.Thread(target=self._read, name="assistant", daemon=True)
-                self._reader.start()
-            if self._gone:
-                self._give_up()
+        if self._gone:
+            self._give_up()
         return answer
 
     def close(self) -> None:
@@ -97,16 +97,24 @@ class LoweringAssistant:
 
     def _read(self) -> None:
         while (entry := _receive(self._line)) is not None and (words := _receive(self._line)) is not None:
-            with self._turn:
-                answer = self._asked.popleft()
-            answer.set_result(LoweredBeside(entry or None, words or None))
-        with self._turn:
-            self._gone = True
-            self._give_up()
+            if not self._answered(LoweredBeside(entry or None, words or None)):
+                break
+        self._gone = True
+        self._give_up()
 
     def _give_up(self) -> None:
-        while self._asked:
-            self._asked.popleft().set_result(LoweredBeside(gone=True))
+        """Answer whatever was asked, in either thread: whoever asks later finds that the process is gone."""
+        while self._answered(LoweredBeside(gone=True)):
+            pass
+
+    def _answered(self, answer: LoweredBeside) -> bool:
+        """Give the answer to who asked first; returns False if nobody waits for any."""
+        try:
+            asked = self._asked.popleft()
+        except IndexError:
+            return False
+        asked.set_result(answer)
+        return True
 
 
 @contextmanager

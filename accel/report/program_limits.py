@@ -34,7 +34,8 @@ def limits_of(program: Program, simulation: Simulation, *, every: bool = False) 
         return _nothing("nothing ran on the accelerator")
     promise = _by_cause(merge_accounts(each.account for each in simulation.launches if each.account is not None).total)
     known = sorted(family.variations(program.accelerator), key=lambda each: -sum(promise[name] for name in each.eases))
-    tried = known if every else known[: MOST_PIECES // max(pieces, 1)]
+    affordable = max(MOST_PIECES // max(pieces, 1), int(pieces <= 2 * MOST_PIECES))  # rather one than none
+    tried = known if every else known[:affordable]
     threads = 2 if pieces > _MANY_PIECES else 1
     changes = sorted(_changes(tried, program, simulation, threads), key=lambda change: change.cycles)
     left = f"{len(known) - len(tried)} of {len(known)} changes were not tried, as the program is large: ask for all"

@@ -1,6 +1,7 @@
 """Regions that a second process lowers, against the same ones lowered in one."""
 
 import socket
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 
@@ -72,14 +73,43 @@ def test_what_is_too_large_is_not_lowered_beside(assistant: LoweringAssistant, l
     assert assistant.lower(Target(VTA), dump_region(layers[0]), 1).result() == LoweredBeside()
 
 
+def test_many_large_regions_wait_for_one_another(layers: list[AnyRegion]) -> None:
+    """More is sent both ways than the line holds: a job that waits to send must still receive."""
+    entry = b"x" * (1 << 20)
+    ours, theirs = socket.socketpair()
+    assistant, count = LoweringAssistant(ours), 40
+
+    def answer() -> None:
+        with theirs.makefile("rb") as asked:
+            for number in range(1 + count):
+                asked.read(int.from_bytes(asked.read(8), "little"))
+                if number:  # the first is the accelerator
+                    theirs.sendall(_frames(entry, b""))
+
+    with theirs:
+        process = threading.Thread(target=answer)
+        process.start()
+        target, region = Target(VTA), dump_region(layers[0]) + " " * 50_000
+        found = [assistant.lower(target, region) for _ in range(count)]
+        assert all(each.result().entry == entry for each in found)
+        process.join()
+        assistant.close()
+
+
 def _frames(*frames: bytes) -> bytes:
     return b"".join(len(frame).to_bytes(8, "little") + frame for frame in frames)
 
 
 @pytest.mark.parametrize(
     "sent",
-    [b"", _frames(b"nothing", b""), _frames((1 << 62).to_bytes(8, "little"), b""), _frames(b"x" * 100)[:50]],
-    ids=["nothing", "nonsense", "a length beyond the entry", "half an answer"],
+    [
+        b"",
+        _frames(b"nothing", b""),
+        _frames(*[b"nothing", b""] * 9),
+        _frames((1 << 62).to_bytes(8, "little"), b""),
+        _frames(b"x" * 100)[:50],
+    ],
+    ids=["nothing", "nonsense", "answers to nobody", "a length beyond the entry", "half an answer"],
 )
 def test_a_process_that_fails_changes_nothing(sent: bytes, compiled: Compiled) -> None:
     """The job lowers the region itself: nothing hangs, and nothing is lost."""
