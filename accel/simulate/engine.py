@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
+from accel.host.operator_work import OperatorWork
 from accel.isa.decode import Decoded, decode
 from accel.isa.family import Boxes, Timing
 from accel.isa.family_registry import family_of
@@ -73,6 +74,7 @@ class Simulation:
     ``outputs`` and ``dram`` are empty where only timing was asked for, ``cycles`` is 0 where only function was.
     ``hazards`` is None where they were not checked: without function, or in a bare stream with no data.
     ``strays`` are changes of DRAM beyond the segments, for a program whose segments are known by pages alone.
+    ``host_works`` is what the operators of each host step have to do; None where function was not asked for.
     """
 
     outputs: dict[str, Array]
@@ -82,6 +84,7 @@ class Simulation:
     dram: Bytes
     hazards: Hazards | None
     strays: tuple[Stray, ...] = ()
+    host_works: tuple[Sequence[OperatorWork], ...] | None = None
 
 
 def simulate(
@@ -138,7 +141,8 @@ def simulate(
                 context = _in_launch(step, partial(family.next_context, decoded))
     hazards = Hazards.of(runner.hazards) if runner.hazards else None
     done, cycles, tokens = _timed(launches, dict(program.initial_tokens))
-    return Simulation(runner.outputs(), done, cycles, tokens, runner.dram, hazards, tuple(runner.strays))
+    works = tuple(runner.host_works) if function else None
+    return Simulation(runner.outputs(), done, cycles, tokens, runner.dram, hazards, tuple(runner.strays), works)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from service.cli import accelerator_commands, keys_commands
+from service.cli import accelerator_commands, host_commands, keys_commands
 from service.cli.options import (
     CalibrationMethod,
     Data,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(accelerator_commands.app)
+app.add_typer(host_commands.app)
 app.add_typer(keys_commands.app)
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
