@@ -31,6 +31,7 @@ from accel.lowering.ir.host_runs import (
     wholes,
 )
 from accel.program.program_model import MOST_INSTRUCTIONS, HostStep, InstructionOrigin, Launch, Program, Segment
+from accel.program.written_tensors import read_unwritten
 from accel.util.arrays import Int64, Words
 
 _LIMIT = 1 << 32  # bytes of DRAM that a program may map
@@ -49,7 +50,8 @@ def emit(module: LoweredModule | ir.IRModule, accelerator: Accelerator, order: I
         order: of the instructions of a launch; None: the one in which the function's text has them.
 
     Raises:
-        CompileError: a field that cannot hold its value, or more DRAM than can be addressed.
+        CompileError: a field that cannot hold its value, a tensor that nothing makes, or more DRAM than can be
+            addressed.
     """
     lowered = module if isinstance(module, LoweredModule) else LoweredModule.of(module, accelerator)
     return _Emitter(lowered, accelerator, order).program()
@@ -135,7 +137,7 @@ class _Emitter:
                 self._launch(run)
             else:
                 self._host(run, {b.var for b in run.bindings if last_read.get(b.var, -1) > index})
-        return Program(
+        program = Program(
             accelerator=self.accelerator,
             segments=self.dram.segments,
             image=self.dram.image,
@@ -147,6 +149,8 @@ class _Emitter:
             origins=tuple(self.origins),
             dram_bytes=self.dram.top,
         )
+        _check_written(program)
+        return program
 
     def _reserve(self, runs: list[HostRun | LaunchRun]) -> None:
         """Room for all instructions; what linking leaves out of them is never touched, and takes no memory."""
@@ -290,6 +294,15 @@ class _Outline(_Emitter):
 
     def _link(self, function: str, segments: Sequence[Segment], info: LaunchInfo) -> list[Segment]:  # noqa: ARG002
         return []
+
+
+def _check_written(program: Program) -> None:
+    """Refuse a program whose graph has lost what makes a tensor: it would compute with zeros."""
+    found = read_unwritten(program)
+    if found is not None:
+        step, name = found
+        reader = "the program's end" if step is None else step.name
+        raise CompileError(f"nothing makes {name}, which {reader} reads", field=f"node:{reader}")
 
 
 def _alignment(accelerator: Accelerator) -> int:
