@@ -169,11 +169,12 @@ def kept_capabilities(target: Target, cache: CacheStore | None) -> Iterator[None
 
 def pack_graph(done: Partitioned) -> Packed:
     """Returns the module over packed tensors."""
-    job, timer = done.job, RegionTimer(done.job.target, done.job.cache, spare=_SPARE)
+    job = done.job
+    timer = RegionTimer(job.target, job.cache, spare=_SPARE, assistant=job.assistant)
     with _pass_texts(job) as texts:
         module = pack(done.module, job.target)
     if home_memory(job.target.accelerator) is not None:
-        module = absorb_movement(module, job.target, timer)
+        module = absorb_movement(module, job.target, timer.times)
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
     return Packed(job, done.imported, module, left, tuple(texts), timer.lowered)
 
