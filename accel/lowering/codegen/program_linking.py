@@ -14,7 +14,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Layer
 from accel.errors import CompiledTooLarge, CompileError
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
-from accel.host.host_graph import write_host_graph
+from accel.host.host_graph import HostGraph, write_host_graph
 from accel.host.relax_rules import RULES
 from accel.host.relax_translation import UntranslatableError, translate
 from accel.lowering.codegen.microop_tables import expand_tables, microops_of
@@ -55,6 +55,19 @@ def emit(module: LoweredModule | ir.IRModule, accelerator: Accelerator, order: I
     """
     lowered = module if isinstance(module, LoweredModule) else LoweredModule.of(module, accelerator)
     return _Emitter(lowered, accelerator, order).program()
+
+
+def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, list[HostGraph]]:
+    """The program of a packed module without instructions, and apart from it the graphs of its host steps.
+
+    Steps and DRAM map are as :func:`emit` makes them; tables of micro-ops, which follow from the instructions, are not
+    there.
+
+    Raises:
+        CompileError: a step that the host cannot run, or more DRAM than can be addressed.
+    """
+    walk = _Outline(LoweredModule(module, {}), accelerator, None)
+    return walk.program(), walk.graphs
 
 
 @dataclass
@@ -183,12 +196,15 @@ class _Emitter:
         self.steps.append(
             HostStep(
                 name=f"host{len(self.steps)}",
-                module=write_host_graph(graph),
+                module=self._text(graph),
                 nodes=nodes,
                 inputs=taken,
                 outputs=made,
             )
         )
+
+    def _text(self, graph: HostGraph) -> str:
+        return write_host_graph(graph)
 
     def _launch(self, run: LaunchRun) -> None:
         function = str(run.call.args[0].name_hint)
@@ -197,9 +213,24 @@ class _Emitter:
         outputs = self._results(run.var)
         if info.border is not None:
             self.dram.fill(outputs, info.border)
-        region, segments = self.objects[function], [*inputs, *outputs]
+        begin, table = self.count, self._link(function, [*inputs, *outputs], info)
+        self.steps.append(
+            Launch(
+                name=info.name,
+                op=info.op,
+                nodes=info.nodes,
+                begin=begin,
+                count=self.count - begin,
+                macs=info.macs,
+                inputs=tuple(segment.name for segment in [*inputs, *table]),
+                outputs=tuple(segment.name for segment in outputs),
+            )
+        )
+
+    def _link(self, function: str, segments: Sequence[Segment], info: LaunchInfo) -> list[Segment]:
+        """Append the instructions of a launch; returns the table of micro-ops that they walk, if any."""
+        region, table = self.objects[function], self._microops(function)
         bases = [segment.address // unit for segment, unit in zip(segments, region.units, strict=True)]
-        table = self._microops(function)
         bases += [entry.address // table_unit(entry) for entry in table]
         words, origin = region.code.link(bases, self.accelerator)
         if self.order is not None:
@@ -210,18 +241,7 @@ class _Emitter:
         self.words[begin : self.count] = words
         self.origin[begin : self.count] = origin + np.int32(len(self.origins))
         self._add_origins(function, info)
-        self.steps.append(
-            Launch(
-                name=info.name,
-                op=info.op,
-                nodes=info.nodes,
-                begin=begin,
-                count=len(words),
-                macs=info.macs,
-                inputs=tuple(segment.name for segment in [*inputs, *table]),
-                outputs=tuple(segment.name for segment in outputs),
-            )
-        )
+        return table
 
     def _argument(self, argument: relax.Expr, launch: str, index: int) -> Segment:
         if isinstance(argument, relax.Var):
@@ -256,6 +276,24 @@ class _Emitter:
             table = isinstance(instruction, Copy) and layout is not None and instruction.memory == layout.memory
             stage = "allocate" if table else "inject" if pragma else "sync"
             self.origins.append(InstructionOrigin(info.nodes, function, site.number, "" if table else pragma, stage))
+
+
+class _Outline(_Emitter):
+    """The same walk, with launches of no instructions and host steps without texts, whose graphs are kept."""
+
+    def __init__(self, lowered: LoweredModule, accelerator: Accelerator, order: IssueOrder | None) -> None:
+        super().__init__(lowered, accelerator, order)
+        self.graphs: list[HostGraph] = []
+
+    def _text(self, graph: HostGraph) -> str:
+        self.graphs.append(graph)
+        return ""
+
+    def _reserve(self, runs: list[HostRun | LaunchRun]) -> None:
+        """Nothing to have room for."""
+
+    def _link(self, function: str, segments: Sequence[Segment], info: LaunchInfo) -> list[Segment]:  # noqa: ARG002
+        return []
 
 
 def _check_written(program: Program) -> None:

@@ -17,15 +17,15 @@ from accel.lowering.movement.launch_costs import LaunchCosts, read_through, with
 from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Moved, Window
 from accel.lowering.movement.movement_operators import onwards, shape_of_value, windows_of
 from accel.lowering.movement.program_orders import lying
-from accel.lowering.movement.region_prices import Price, RegionPrices
+from accel.lowering.movement.region_prices import Prices, RegionPrices
 from accel.region.affine_view import AffineView, NotAffineError, whole
 from accel.region.kinds import AnyRegion, VectorRegion
 from accel.region.vector_program import UNIT
 
 
-def absorb_movement(module: ir.IRModule, target: Target, price: Price) -> ir.IRModule:
+def absorb_movement(module: ir.IRModule, target: Target, prices: Prices) -> ir.IRModule:
     """Returns a packed module in which launches do what they can of the movement between them."""
-    return _Absorber(module, target, price).module()
+    return _Absorber(module, target, prices).module()
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def _unlike(destinations: Iterable[_Destination]) -> Iterator[_Destination]:
 class _Absorber:
     """``main``, launch by launch."""
 
-    def __init__(self, module: ir.IRModule, target: Target, price: Price) -> None:
+    def __init__(self, module: ir.IRModule, target: Target, prices: Prices) -> None:
         self._module = module
         self._graph = LaunchGraph(module, target.contraction)
-        self._prices = RegionPrices(target.accelerator, price)
+        self._prices = RegionPrices(target.accelerator, prices)
         self._costs = LaunchCosts(self._graph, self._prices, target.accelerator)
         gemm = target.contraction
         self._tiles = {gemm.rows, gemm.in_channels, gemm.out_channels} - {1}
