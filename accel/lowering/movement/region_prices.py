@@ -1,11 +1,9 @@
 """What regions cost: cycles, each kind of region once."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from accel.accelerator.document import Accelerator
-from accel.lowering.ir.function_attributes import dump_region
+from accel.lowering.ir.region_keys import without_numbers
 from accel.lowering.movement.program_orders import orders_of
 from accel.region.kinds import AnyRegion, VectorRegion
 
@@ -27,7 +25,7 @@ class RegionPrices:
 
     def _priced(self, regions: Sequence[AnyRegion]) -> list[int | None]:
         """Those that are new are priced together: another process may take half."""
-        keys = [_key(region) for region in regions]
+        keys = [without_numbers(region) for region in regions]
         new = {key: region for key, region in zip(keys, regions, strict=True) if key not in self._cycles}
         self._cycles |= dict(zip(new, self._prices(list(new.values())), strict=True)) if new else {}
         return [self._cycles[key] for key in keys]
@@ -38,7 +36,7 @@ class RegionPrices:
         Regions that differ in numbers alone are priced alike.
         """
         orders = list(orders_of(region, self._accelerator))
-        key = _key(region)
+        key = without_numbers(region)
         if key not in self._known:
             self._known[key] = self._cheapest(orders)
         found = self._known[key]
@@ -58,14 +56,3 @@ class RegionPrices:
     def can(self, region: AnyRegion) -> bool:
         """Returns whether instructions do a region with the numbers that it has."""
         return self._prices([region])[0] is not None
-
-
-def _key(region: AnyRegion) -> str:
-    """The same for regions that differ in numbers alone, and in shapes of buffers that leave each address as it is."""
-    views = [None if view is None or view.is_plain else view.flat for view in region.views]
-    while views and views[-1] is None:
-        views.pop()
-    return _FLOAT.sub("0.0", dump_region(replace(region, views=tuple(views))))
-
-
-_FLOAT = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")

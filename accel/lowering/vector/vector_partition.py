@@ -24,6 +24,7 @@ from accel.lowering.ir.function_attributes import (
     region_of,
 )
 from accel.lowering.ir.host_runs import free_vars, main_results
+from accel.lowering.ir.region_keys import without_numbers
 from accel.lowering.kinds.registry import launch_kind
 from accel.lowering.vector.block_statements import UnsaidError
 from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
@@ -118,6 +119,7 @@ class _Placement:
         self._at = {binding.var: number for number, binding in enumerate(self._bindings)}
         self._nodes: dict[str, str] = json.loads(str(main.attrs[HOST_NODES])) if HOST_NODES in main.attrs else {}
         self._host_nodes, self._price = host_nodes, price
+        self._cycles: dict[str, int | None] = {}
         self._results = set(main_results(main))
         self._readers: dict[relax.Expr, list[relax.Expr]] = defaultdict(list)
         for binding in self._bindings:
@@ -193,8 +195,15 @@ class _Placement:
         program = cut_program(statements, self._accelerator)
         if program is None:
             return False
-        cycles, otherwise = self._price(VectorRegion(program)), self._price(region)
+        cycles, otherwise = self._priced(VectorRegion(program)), self._priced(region)
         return cycles is not None and otherwise is not None and cycles < otherwise
+
+    def _priced(self, region: AnyRegion) -> int | None:
+        """The cycles of a region, or of one that differs in numbers alone."""
+        key = without_numbers(region)
+        if key not in self._cycles:
+            self._cycles[key] = self._price(region)
+        return self._cycles[key]
 
     def _grown(
         self, group: Group, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]
