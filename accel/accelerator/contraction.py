@@ -201,13 +201,15 @@ class Tile:
     """One operand of a contraction: its name, its memory, and its two axes in their order, with extents.
 
     ``axes`` are two of ``m`` (rows), ``n`` (output channels) and ``k`` (summed); an axis that the operand's element
-    does not have comes first, with extent 1.
+    does not have comes first, with extent 1. ``blocks`` are the elements that a load takes of each row; of more than
+    one, blocks of channels lie side by side in DRAM.
     """
 
     name: str
     memory: Memory
     axes: tuple[Axis, Axis]
     shape: tuple[int, int]
+    blocks: int = 1
 
     @property
     def elements(self) -> int:
@@ -318,10 +320,25 @@ def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = No
     if not found:
         refuse_contraction((*known, *(layer.does for layer in layers)), accelerator)
     best = max(found, key=lambda candidate: candidate.macs)
-    best = replace(best, stage=_weight_stage(best.weights, known, accelerator))
+    best = _with_blocks(replace(best, stage=_weight_stage(best.weights, known, accelerator)), accelerator)
     if not best.slides:
         return best
     return replace(best, slides=tuple(_slides_beside(best, known, accelerator)))
+
+
+def _with_blocks(gemm: Contraction, accelerator: Accelerator) -> Contraction:
+    """The contraction with the blocks that loads take of its operands; results lie as the data of the next layer."""
+
+    def blocks(memory: Memory) -> int:
+        copy = accelerator.copy_instruction(memory.name, "load")
+        return copy.blocks.most if copy is not None and copy.blocks is not None else 1
+
+    if gemm.stage is None:
+        gemm = replace(gemm, weights=replace(gemm.weights, blocks=blocks(gemm.weights.memory)))
+    most = blocks(gemm.data.memory)
+    if most > 1 and gemm.data.elements == 1 and gemm.results_are_data:
+        gemm = replace(gemm, data=replace(gemm.data, blocks=most), dst=replace(gemm.dst, blocks=most))
+    return gemm
 
 
 def _loaded(memory: str, accelerator: Accelerator) -> bool:

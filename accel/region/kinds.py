@@ -92,4 +92,4 @@ def lane_tile(gemm: Contraction, *, direct: bool) -> Tile:
         return gemm.data
     axes: list[Axis] = ["k" if axis == "n" else axis for axis in gemm.dst.axes]
     memory = gemm.dst.memory.model_copy(update={"dtype": "int8"})
-    return Tile("data", memory, (axes[0], axes[1]), gemm.dst.shape)
+    return Tile("data", memory, (axes[0], axes[1]), gemm.dst.shape, gemm.dst.blocks)

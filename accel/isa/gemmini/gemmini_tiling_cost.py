@@ -15,7 +15,7 @@ import numpy.typing as npt
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
 from accel.isa.gemmini.document.gemmini_document import parameters_of
-from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES
+from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES, GemminiParameters
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates, ceil_div
@@ -34,22 +34,33 @@ _STEP_WAY = 60  # cycles of a step from its data to its products
 
 
 def tiling_cost(
-    c: Candidates, conv: Convolution, epilogue: Epilogue, _gemm: Contraction, accelerator: Accelerator
+    c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, accelerator: Accelerator
 ) -> npt.NDArray[np.float64]:
     """Estimated cycles of each candidate: those of what is slowest."""
     parameters = parameters_of(accelerator)
-    sent = _instructions(c, conv, epilogue, parameters.dim)
+    sent = _instructions(c, conv, epilogue, gemm, parameters.dim)
     pixels = c.out_rows * c.out_columns
-    # cycles of one row, where many follow: a request is free again so long after it was sent
-    row = max(1.0, (parameters.answer_latency + _WAY) / parameters.requests_in_flight)
+    row = _request(np.int64(1), parameters)
 
-    def loaded(loads: Int64, rows: Int64 | int) -> Float64:
-        """Few loads are under way at once, and each waits for memory."""
-        alone = (loads * (parameters.answer_latency + _LOAD) + rows) / parameters.commands_tracked
-        return np.maximum(row * rows, alone)
+    def loaded(loads: Int64, rows: Int64, blocks: Int64 | int = 1, most: int = 1) -> Float64:
+        """Cycles of ``loads`` of so many rows, each of ``blocks`` and in requests of at most ``most`` of them.
 
-    data = loaded(sent.data, c.data_blocks * c.data_rows * c.data_columns)
-    weights = loaded(sent.weights, sent.weights * parameters.dim)
+        Few loads are under way at once, and each waits for memory.
+        """
+        requests = rows * ceil_div(np.asarray(blocks), most)
+        alone = (loads * (parameters.answer_latency + _LOAD) + requests) / parameters.commands_tracked
+        whole, rest = np.asarray(blocks) // most, np.asarray(blocks) % most
+        each = whole * _request(np.int64(most), parameters) + np.where(rest, _request(rest, parameters), 0)
+        return np.maximum(rows * each, alone)
+
+    lines = c.data_rows * c.data_columns
+    data = np.where(
+        lines == 1, loaded(sent.data, c.data_blocks), loaded(sent.data, lines, c.data_blocks, gemm.data.blocks)
+    )
+    rows = parameters.dim * c.in_blocks * c.kernel_rows * c.kernel_columns
+    weights = loaded(sent.weights, rows, c.out_blocks, gemm.weights.blocks)
+    if conv.uniform:
+        weights = loaded(sent.weights, np.full_like(rows, parameters.dim))
     # all rows of a tile's bias are the same row of DRAM
     bias = sent.bias * (parameters.answer_latency + _LOAD + parameters.dim) / parameters.commands_tracked
     wide = ACC_BYTES * parameters.dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
@@ -73,6 +84,12 @@ def tiling_cost(
     return np.asarray(np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits]))
 
 
+def _request(blocks: Int64, parameters: GemminiParameters) -> Float64:
+    """Cycles of a request for so many blocks where many follow: the next takes its place when it is answered."""
+    beats = np.maximum(blocks * parameters.dim / parameters.dma_bus_bytes, 1)
+    return np.maximum(beats, (parameters.answer_latency + _WAY + beats - 1) / parameters.requests_in_flight)
+
+
 class _Instructions(NamedTuple):
     """Instructions of a region, and those of a tile: products of a step; loads of data, weights, bias; other sums."""
 
@@ -84,8 +101,9 @@ class _Instructions(NamedTuple):
     sums: Int64
 
 
-def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, dim: int) -> _Instructions:
+def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, dim: int) -> _Instructions:
     """Counts of an instruction for each ``dim`` rows that lie in a line: of an image's row, or of whole rows."""
+    side_by_side = gemm.data.blocks > 1
     pixels = c.out_rows * c.out_columns
     taps = c.kernel_rows * c.kernel_columns
     dense = (c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1)
@@ -95,19 +113,25 @@ def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, dim: int
     products = products * c.in_blocks * taps
 
     full = conv.data.width + conv.padding[1] + conv.padding[3]
-    data = c.data_blocks * _in_lines(c.data_rows, c.data_columns, dim, c.data_columns == full)
+    lines = _in_lines(c.data_rows, c.data_columns, dim, c.data_columns == full)
+    data = ceil_div(c.data_blocks, gemm.data.blocks) * lines
     all_rows = (c.data_columns == full) & (c.data_rows == conv.data.height + conv.padding[0] + conv.padding[2])
-    data = np.where(all_rows, ceil_div(c.data_blocks * c.data_rows * c.data_columns, dim), data)
+    one = c.data_rows * c.data_columns == 1  # whose blocks lie in a line
+    data = np.where(
+        one if side_by_side else all_rows, ceil_div(c.data_blocks * c.data_rows * c.data_columns, dim), data
+    )
     # a column is loaded with a stride of its own, which the weights do not have
     data = data + np.where((c.data_columns == 1) & (full > 1), _CONFIGURES, 0)
-    weights = np.ones_like(taps) if conv.uniform else c.out_blocks * c.in_blocks * taps
+    weights = np.ones_like(taps) if conv.uniform else ceil_div(c.out_blocks, gemm.weights.blocks) * c.in_blocks * taps
     start = c.out_blocks * ceil_div(pixels, dim) if epilogue.start == "bias" else np.zeros_like(pixels)
     whole = c.out_columns == conv.out_width
     store = c.out_blocks * _in_lines(c.out_rows, c.out_columns, dim, whole)
-    store = np.where(whole & (c.out_rows == conv.out_height), ceil_div(c.out_blocks * pixels, dim), store)
+    all_stored = pixels == 1 if side_by_side else whole & (c.out_rows == conv.out_height)
+    store = np.where(all_stored, ceil_div(c.out_blocks * pixels, dim), store)
     sums = epilogue.sums * c.out_blocks * ceil_div(pixels, dim)
     total = 2 * c.tiles * c.reductions * products + c.data_loads * data + c.weight_loads * weights
     total = total + c.tiles * (start + store + 2 * sums) + _ONCE
+    total = total + (c.data_loads + c.weight_loads) * side_by_side  # each with a stride of its own
     return _Instructions(total, products, data, weights, start, sums)
 
 

@@ -285,7 +285,8 @@ def _packed(
     weights = convolution_weights(call, composite, conv, gemm)
     tiles = tiled_layout.pack_weights(weights, gemm.weights)
     if conv.uniform:
-        tiles = tiled_layout.identities((0,), gemm).reshape(1, 1, 1, 1, *gemm.weights.shape)
+        identity = tiled_layout.identities((0,), gemm).reshape(1, 1, 1, 1, *gemm.weights.shape)
+        tiles = identity.transpose(tiled_layout.weight_axes_in_dram(gemm.weights))
     arguments = [data, relax.const(tiles)]
     own, _ = region.epilogue.parts
     bias = bias_constant(call, composite, own, weights, gemm)

@@ -9,6 +9,7 @@ from accel.accelerator.document import Accelerator, HazardSync
 from accel.accelerator.instructions import (
     Compute,
     Copy,
+    CopyBlocks,
     CopyFields,
     HardwareLoop,
     Instruction,
@@ -72,7 +73,7 @@ def gemmini_accelerator(
             *rocc_encoding.execution(),
             *rocc_encoding.other_instructions(),
             *rocc_encoding.loop_instructions(),
-            _load("load_rows", _SPAD, "int8", 0, dim),
+            _load("load_rows", _SPAD, "int8", 0, dim, parameters.wide_columns // dim),
             _load("load_accumulators", _ACC, "int32", 2, dim),
             _matmul(dim),
             _store_scaled(dim),
@@ -89,9 +90,15 @@ def gemmini_accelerator(
     )
 
 
-def _load(name: str, memory: str, dtype: str, state: int, dim: int) -> Copy:
+def _load(name: str, memory: str, dtype: str, state: int, dim: int, blocks: int = 1) -> Copy:
+    """The load of a memory, of as many ``blocks`` of each row."""
     config, move = f"config_ld{state}", rocc_encoding.LOADS[state][0]
-    when = {f"{config}.scale": ONE, f"{move}.columns": dim, f"{move}.is_acc": int(memory == _ACC)}
+    when = {f"{config}.scale": ONE, f"{move}.is_acc": int(memory == _ACC)}
+    several = None
+    if blocks > 1:
+        several = CopyBlocks(scalars=f"{move}.columns", stride=f"{config}.block_stride", most=blocks)
+    else:
+        when[f"{move}.columns"] = dim
     return Copy(
         name=name,
         unit="load",
@@ -105,6 +112,7 @@ def _load(name: str, memory: str, dtype: str, state: int, dim: int) -> Copy:
         copy_fields=CopyFields(
             sram=f"{move}.row", dram=f"{move}.dram", rows=f"{move}.rows", row_stride=f"{config}.stride"
         ),
+        blocks=several,
         operations=(Operation(name="copy", when=when, does="sram[n] = dram[n]"),),
     )
 
