@@ -123,6 +123,15 @@ class Operand(DocumentPart):
             examples=["a_address"],
         ),
     ] = None
+    stays: Annotated[
+        bool,
+        Field(
+            strict=True,
+            description="whether the unit keeps it from one execution to the next, so that those with the same "
+            "address had better follow each other",
+            exclude_if=lambda stays: not stays,  # documents from before have the same id
+        ),
+    ] = False
 
 
 class HardwareLoop(DocumentPart):

@@ -9,7 +9,7 @@ from accel.accelerator.target import Target
 from accel.errors import CyclopsError
 from accel.isa.decode import decode
 from accel.isa.family import Family
-from accel.isa.family_registry import family_of, issue_order_of
+from accel.isa.family_registry import family_of, arrangement_of
 from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.ir.function_attributes import buffer_extents, dump_region, fits
 from accel.lowering.pipeline import TRIAL_INSTRUCTIONS, lower_region, region_words
@@ -93,7 +93,7 @@ def _load_words(entry: bytes, accelerator: Accelerator) -> Words | None:
 def _cycles(words: Words, target: Target, family: Family) -> int | None:
     """None for words that cannot be timed: the stages will say why, if the region is taken."""
     try:
-        order = issue_order_of(target.accelerator)
-        return family.time(decode(target.accelerator, words if order is None else words[order(words)]), {}).cycles
+        arranged = arrangement_of(target.accelerator)
+        return family.time(decode(target.accelerator, words if arranged is None else arranged(words)[0]), {}).cycles
     except CyclopsError:
         return None

@@ -140,7 +140,7 @@ def _matmul(dim: int) -> Compute:
         operands={
             "C": Operand(memory=_ACC, address=f"{preload}.c_row"),
             "A": Operand(memory=_SPAD, address=f"{compute}.a_row"),
-            "B": Operand(memory=_SPAD, shape=(dim, dim), address=f"{preload}.b_row"),
+            "B": Operand(memory=_SPAD, shape=(dim, dim), address=f"{preload}.b_row", stays=True),
         },
         operations=(
             Operation(name="accumulate", when=when, does="C[n] += i32(A[k]) * i32(B[k, n])"),

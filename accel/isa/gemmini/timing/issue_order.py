@@ -26,6 +26,7 @@ _LOADED, _MADE, _READ = range(3)  # until when the last load, the last product, 
 _ROW_THIRDS = 7  # thirds of a cycle from one row that is moved to the next: 16 requests under way, an answer after 37
 _WIDE_THIRDS = 15  # of whole accumulators that are stored: four beats of the bus
 _ANSWER = 60  # cycles until the last row of a load is there
+_FEWEST_ROWS = 7  # cycles from one product of few rows to the next, where the weights stay
 _DRAIN = 10  # cycles, beside twice the mesh's rows, until a product is in the accumulator
 
 
@@ -97,7 +98,8 @@ def _starts(m: Int64, words: Int64, spad: Int64, acc: Int64, starts: Int64) -> N
             _until(m, one, spad, acc, _MADE, start)
         else:
             start = max(start, _since(m, one, spad, acc, _LOADED), _since(m, other, spad, acc, _LOADED))
-            free[queue] = start + max(m[at.DIM], rs1 >> 48 & 0xFFFF)
+            fewest = _FEWEST_ROWS if m[held + at.S_B] < 0 else m[at.DIM]  # weights that stay are not read
+            free[queue] = start + max(fewest, rs1 >> 48 & 0xFFFF)
             over = max(over, free[queue] + 2 * m[at.DIM] + _DRAIN)
             _until(m, one, spad, acc, _READ, free[queue])
             _until(m, other, spad, acc, _READ, free[queue])
