@@ -30,6 +30,7 @@ _FIRST = 0.75  # of the loads of the first step, before its products run as fast
 _BEHIND = 0.6  # of the products of a step, behind the last load
 _TILE_WAY = 130  # cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies
 _RECONFIGURED = 110  # cycles in which the mesh is empty, as another stride is set for a tile's other sums, and set back
+_KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside its rows, and with few of them
 _STEP_WAY = 60  # cycles of a step from its data to its products
 
 
@@ -66,7 +67,8 @@ def tiling_cost(
     wide = ACC_BYTES * parameters.dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
     stored = c.out_blocks * pixels * (max(row, wide) if epilogue.wide else row)
     product = parameters.dim * (1 if accelerator.memories[0].banks > 1 else 2)
-    products, sums = product * sent.products, product * sent.sums + _RECONFIGURED * (epilogue.sums > 0)
+    products = _product_cycles(c, conv, sent, parameters.dim, product)
+    sums = product * sent.sums + _RECONFIGURED * (epilogue.sums > 0)
     steps, first = c.tiles * c.reductions, data + weights
     loading = c.data_loads * data + c.weight_loads * weights + c.tiles * bias
     if epilogue.products:  # their weights are loaded for each group of output channels
@@ -82,6 +84,23 @@ def tiling_cost(
         parameters.issue_cycles * sent.total,
     )
     return np.asarray(np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits]))
+
+
+def _product_cycles(
+    c: Candidates, conv: Convolution, sent: "_Instructions", dim: int, product: int
+) -> npt.NDArray[np.float64]:
+    """Cycles of the products of a step: of lines shorter than the mesh, only the first brings their weights."""
+    line = np.where(_is_dense(c), c.out_rows * c.out_columns, np.where(c.out_columns == 1, c.out_rows, c.out_columns))
+    tiles = 1 if conv.uniform else c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
+    kept = product * np.minimum(tiles, sent.products) + np.maximum(sent.products - tiles, 0) * np.maximum(
+        line + _KEPT_MORE, _KEPT_LEAST
+    )
+    return np.where(line < dim, kept, product * sent.products)
+
+
+def _is_dense(c: Candidates) -> npt.NDArray[np.bool_]:
+    """Whether the data of a tap's products are in one line."""
+    return (c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1)
 
 
 def _request(blocks: Int64, parameters: GemminiParameters) -> Float64:
@@ -106,8 +125,7 @@ def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Co
     side_by_side = gemm.data.blocks > 1
     pixels = c.out_rows * c.out_columns
     taps = c.kernel_rows * c.kernel_columns
-    dense = (c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1)
-    products = c.out_blocks * _in_lines(c.out_rows, c.out_columns, dim, dense)
+    products = c.out_blocks * _in_lines(c.out_rows, c.out_columns, dim, _is_dense(c))
     if conv.uniform:  # the weights of all blocks
         products = np.where(pixels == 1, ceil_div(c.out_blocks, dim), products)
     products = products * c.in_blocks * taps
