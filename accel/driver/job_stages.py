@@ -41,7 +41,7 @@ from accel.frontend.integer_recovery.recover_integers import import_integer_mode
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
-from accel.isa.family_registry import family_of, arrangement_of
+from accel.isa.family_registry import arrangement_of, family_of
 from accel.isa.hazard_findings import Hazards
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit

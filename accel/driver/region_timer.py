@@ -9,7 +9,7 @@ from accel.accelerator.target import Target
 from accel.errors import CyclopsError
 from accel.isa.decode import decode
 from accel.isa.family import Family
-from accel.isa.family_registry import family_of, arrangement_of
+from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.ir.function_attributes import buffer_extents, dump_region, fits
 from accel.lowering.pipeline import TRIAL_INSTRUCTIONS, lower_region, region_words

@@ -12,7 +12,7 @@ from typing import cast
 
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
-from accel.isa.family import Family, ArrangesInstructions
+from accel.isa.family import ArrangesInstructions, Family
 from accel.util.arrays import Int64, Words
 
 GROUP = "cyclops.isa"

@@ -55,7 +55,8 @@ class Region(Generic[Shape_co]):
     @property
     def tiles(self) -> int:
         """Tiles of the whole result."""
-        result, tiling = self.shape.result, self.tiling
+        tiling = self.tiling
+        result = self.shape.result.with_columns_as_blocks(tiling.columns_as_blocks)
         stacks = -(-result.blocks // tiling.out_blocks)
         return result.batch * stacks * -(-result.height // tiling.out_rows) * -(-result.width // tiling.out_columns)
 

@@ -30,6 +30,7 @@ _FIRST = 0.75  # of the loads of the first step, before its products run as fast
 _BEHIND = 0.6  # of the products of a step, behind the last load
 _TILE_WAY = 130  # cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies
 _RECONFIGURED = 110  # cycles in which the mesh is empty, as another stride is set for a tile's other sums, and set back
+_STEP_GAP, _TILE_GAP = 0, 0  # cycles in which the mesh is empty between steps, and between tiles
 _KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside its rows, and with few of them
 _STEP_WAY = 60  # cycles of a step from its data to its products
 
@@ -48,8 +49,8 @@ def tiling_cost(
 
         Few loads are under way at once, and each waits for memory.
         """
-        requests = rows * ceil_div(np.asarray(blocks), most)
-        alone = (loads * (parameters.answer_latency + _LOAD) + requests) / parameters.commands_tracked
+        beats = rows * np.maximum(np.asarray(blocks) * parameters.dim / parameters.dma_bus_bytes, 1)
+        alone = (loads * (parameters.answer_latency + _LOAD) + beats) / parameters.commands_tracked
         whole, rest = np.asarray(blocks) // most, np.asarray(blocks) % most
         each = whole * _request(np.int64(most), parameters) + np.where(rest, _request(rest, parameters), 0)
         return np.maximum(rows * each, alone)
@@ -77,7 +78,7 @@ def tiling_cost(
     per_step = data * (c.data_loads == steps) + weights * (c.weight_loads == steps)
     limits = (
         loading + _BEHIND * products + sums + stored,
-        steps * products + c.tiles * sums + _FIRST * (first + bias) + stored,
+        steps * (products + _STEP_GAP) + c.tiles * (sums + _TILE_GAP) + _FIRST * (first + bias) + stored,
         c.tiles * stored + first + bias,
         c.tiles * (bias + products * c.reductions + sums + stored + _TILE_WAY) / c.result_contexts + first,
         np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),

@@ -21,6 +21,7 @@ from accel.lowering.layout.tiled_layout import axes_in_dram, in_dram, weight_axe
 from accel.region.kinds import AnyRegion, Region, VectorRegion, lane_tile
 from accel.region.shapes import Convolution, PackedActivation
 
+_BLOCK, _COLUMN = 1, 3  # axes of a packed activation
 WEIGHTS = "weights"  # the parameter of a convolution's weights
 
 
@@ -45,15 +46,38 @@ def scheduled_function(function: tirx.PrimFunc, region: AnyRegion, capabilities:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the elements of a parameter are: steps along its axes to the first, and its axes in the order of DRAM."""
+    """Where the elements of a parameter are in a tensor of DRAM.
+
+    Attributes:
+        shape: of the tensor, by the axes of the parameter.
+        first: of the parameter's elements, by those axes.
+        axes: which of them are those of the tensor, in its order.
+        columns_as_blocks: neighbouring columns of the tensor that are blocks of the parameter.
+    """
 
     shape: tuple[int, ...]
     first: tuple[int, ...]
     axes: tuple[int, ...]
+    columns_as_blocks: int = 1
 
     def of(self, indices: Sequence[Any]) -> list[Any]:
         """Indices into the tensor in DRAM."""
-        return [indices[axis] + self.first[axis] if self.first[axis] else indices[axis] for axis in self.axes]
+        at = list(indices)
+        if self.columns_as_blocks > 1:
+            block, blocks = at[_BLOCK], self.shape[_BLOCK]
+            at[_COLUMN] = at[_COLUMN] * self.columns_as_blocks + (
+                block if blocks == 1 else tirx.floordiv(block, blocks)
+            )
+            at[_BLOCK] = tirx.const(0, "int32") if blocks == 1 else tirx.floormod(block, blocks)
+        return [at[axis] + self.first[axis] if self.first[axis] else at[axis] for axis in self.axes]
+
+    def region(self, ranges: Sequence[Any]) -> list[Any]:
+        """Ranges of the tensor in DRAM; all of it where columns are blocks: what of that is touched nobody asks."""
+        if self.columns_as_blocks > 1:
+            return [ir.Range.from_min_extent(0, extent) for extent in in_dram(self.shape, self.axes)]
+        least = self.of([each.min for each in ranges])
+        extents = (ranges[axis].extent for axis in self.axes)
+        return [ir.Range.from_min_extent(first, extent) for first, extent in zip(least, extents, strict=True)]
 
 
 def _moved(function: tirx.PrimFunc, region: Region, gemm: Contraction) -> dict[Any, _Place]:
@@ -67,16 +91,16 @@ def _moved(function: tirx.PrimFunc, region: Region, gemm: Contraction) -> dict[A
     for parameter in function.params:
         name, shape = str(parameter.name), tuple(int(extent) for extent in parameter.shape)
         if name in layouts:
-            found[parameter] = _place_of(shape, *layouts[name])
+            found[parameter] = _place_of(shape, *layouts[name], region.tiling.columns_as_blocks)
         elif name == WEIGHTS and isinstance(region.shape, Convolution):
             found[parameter] = _Place(shape, (0,) * len(shape), weight_axes_in_dram(gemm.weights))
     return {each: place for each, place in found.items() if not _is_own(place, tuple(map(int, each.shape)))}
 
 
-def _place_of(shape: tuple[int, ...], layout: PackedActivation, tile: Tile) -> _Place:
+def _place_of(shape: tuple[int, ...], layout: PackedActivation, tile: Tile, columns_as_blocks: int) -> _Place:
     images, blocks, _, _, *elements = shape
-    whole = (images, blocks, layout.pitch_h, layout.pitch_w, *elements)
-    return _Place(whole, (0, 0, layout.top, layout.left, 0, 0), axes_in_dram(tile))
+    whole = (images, blocks // columns_as_blocks, layout.pitch_h, layout.pitch_w, *elements)
+    return _Place(whole, (0, 0, layout.top, layout.left, 0, 0), axes_in_dram(tile), columns_as_blocks)
 
 
 def _is_own(place: _Place, shape: tuple[int, ...]) -> bool:
@@ -112,12 +136,7 @@ def _in_images(function: tirx.PrimFunc, region: Region, gemm: Contraction) -> ti
         if given.source not in images:
             return given
         image, place = images[given.source]
-        least = place.of([each.min for each in given.region])
-        ranges = [
-            ir.Range.from_min_extent(first, given.region[axis].extent)
-            for first, axis in zip(least, place.axes, strict=True)
-        ]
-        return tirx.BufferRegion(image, ranges)
+        return tirx.BufferRegion(image, place.region(given.region))
 
     rules = [(TensorLoad, load), (tirx.BufferStore, store), (TensorRegion, part)]
     parameters = [images[each][0] if each in images else each for each in function.params]

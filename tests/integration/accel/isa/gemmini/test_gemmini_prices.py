@@ -5,7 +5,7 @@ import pytest
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
-from accel.isa.family_registry import family_of, arrangement_of
+from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
 from accel.lowering.pipeline import lower_region, region_words
 from accel.region.epilogue import Epilogue, Scaling
