@@ -26,13 +26,13 @@ _ONCE = 4  # instructions of a launch beside those of its tiles
 _LOAD = 14  # cycles of a load alone, beside memory's and one a row (mvin of the recordings)
 _WAY = 7  # cycles of a request's and its answer's way through buffers (mvin_chain of the recordings)
 # fitted to the cycles of 60 tilings each of the layers of four networks
-_FIRST = 0.75  # of the loads of the first step, before its products run as fast as they can
+_FIRST = 1.0  # of the loads of the first step, before its products run as fast as they can
 _BEHIND = 0.6  # of the products of a step, behind the last load
-_TILE_WAY = 130  # cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies
+_TILE_WAY = 100  # cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies
 _RECONFIGURED = 110  # cycles in which the mesh is empty, as another stride is set for a tile's other sums, and set back
-_STEP_GAP, _TILE_GAP = 0, 0  # cycles in which the mesh is empty between steps, and between tiles
+_STEP_GAP, _TILE_GAP = 12, 8  # cycles in which the mesh is empty between steps, and between tiles
 _KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside its rows, and with few of them
-_STEP_WAY = 60  # cycles of a step from its data to its products
+_STEP_WAY = 80  # cycles of a step from its data to its products
 
 
 def tiling_cost(
@@ -42,7 +42,7 @@ def tiling_cost(
     parameters = parameters_of(accelerator)
     sent = _instructions(c, conv, epilogue, gemm, parameters.dim)
     pixels = c.out_rows * c.out_columns
-    row = _request(np.int64(1), parameters)
+    row = _request(1, parameters)
 
     def loaded(loads: Int64, rows: Int64, blocks: Int64 | int = 1, most: int = 1) -> Float64:
         """Cycles of ``loads`` of so many rows, each of ``blocks`` and in requests of at most ``most`` of them.
@@ -52,7 +52,7 @@ def tiling_cost(
         beats = rows * np.maximum(np.asarray(blocks) * parameters.dim / parameters.dma_bus_bytes, 1)
         alone = (loads * (parameters.answer_latency + _LOAD) + beats) / parameters.commands_tracked
         whole, rest = np.asarray(blocks) // most, np.asarray(blocks) % most
-        each = whole * _request(np.int64(most), parameters) + np.where(rest, _request(rest, parameters), 0)
+        each = whole * _request(most, parameters) + np.where(rest, _request(rest, parameters), 0)
         return np.maximum(rows * each, alone)
 
     lines = c.data_rows * c.data_columns
@@ -101,13 +101,14 @@ def _product_cycles(
 
 def _is_dense(c: Candidates) -> npt.NDArray[np.bool_]:
     """Whether the data of a tap's products are in one line."""
-    return (c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1)
+    return np.asarray((c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1))
 
 
-def _request(blocks: Int64, parameters: GemminiParameters) -> Float64:
+def _request(blocks: Int64 | int, parameters: GemminiParameters) -> Float64:
     """Cycles of a request for so many blocks where many follow: the next takes its place when it is answered."""
-    beats = np.maximum(blocks * parameters.dim / parameters.dma_bus_bytes, 1)
-    return np.maximum(beats, (parameters.answer_latency + _WAY + beats - 1) / parameters.requests_in_flight)
+    beats = np.maximum(np.asarray(blocks) * parameters.dim / parameters.dma_bus_bytes, 1)
+    answered = parameters.answer_latency + _WAY + beats - 1
+    return np.asarray(np.maximum(beats, answered / parameters.requests_in_flight), np.float64)
 
 
 class _Instructions(NamedTuple):

@@ -37,35 +37,47 @@ def _loads_into(words: Int64, index: int, block: int, dim: int, held: int) -> bo
 
 
 @compiled
+def _holds(words: Int64, index: int) -> bool:
+    """Whether the preload at ``index`` brings weights for the product behind it, which then stay."""
+    paired = index + 1 < len(words) and words[index + 1, 0] == rocc.COMPUTE_PRELOADED
+    rs1, rs2 = words[index, 1], words[index, 2]
+    return bool(paired and rs2 >> 31 & 1 and rs1 & rocc.GARBAGE != rocc.GARBAGE)
+
+
+@compiled
+def _leaves_weights(words: Int64, index: int, blocks: Int64, dim: int, held: int) -> bool:
+    """Whether the mesh, and the rows of the weights ``held``, are as they were after any instruction but a preload."""
+    funct, rs1 = words[index, 0], words[index, 1]
+    if funct == rocc.CONFIG:
+        return bool(rs1 & 3 != rocc.CONFIG_EX)
+    if funct in (rocc.MVIN, rocc.MVIN2, rocc.MVIN3):
+        return not _loads_into(words, index, blocks[load_configuration_of(funct)], dim, held)
+    if funct in (rocc.COMPUTE_PRELOADED, rocc.COMPUTE_ACCUMULATED):
+        return bool(index > 0 and words[index - 1, 0] == rocc.PRELOAD)
+    return funct in (rocc.MVOUT, rocc.FENCE)
+
+
+@compiled
 def _keep(words: Int64, dim: int) -> None:
     """Change the preloads and products of a launch's words (n, 3) whose weights are in the mesh."""
     plain, held = False, _NONE
     blocks = np.zeros(3, np.int64)
     for index in range(len(words)):
-        funct, rs1, rs2 = words[index, 0], words[index, 1], words[index, 2]
-        if funct == rocc.CONFIG:
-            if rs1 & 3 == rocc.CONFIG_LD:
-                blocks[min(rs1 >> 3 & 3, 2)] = rs1 >> 16 & 0xFFFF
-            elif rs1 & 3 == rocc.CONFIG_EX:
-                held = _NONE
-                if not rs1 & _STRIDES:
-                    plain = rs1 & _WEIGHT_STATIONARY != 0 and not rs1 & _TURNED
-        elif funct in (rocc.MVIN, rocc.MVIN2, rocc.MVIN3):
-            if held != _NONE and _loads_into(words, index, blocks[load_configuration_of(funct)], dim, held):
-                held = _NONE
-        elif funct == rocc.PRELOAD:
-            paired = index + 1 < len(words) and words[index + 1, 0] == rocc.COMPUTE_PRELOADED
-            known = plain and paired and rs2 >> 31 & 1 and rs1 & rocc.GARBAGE != rocc.GARBAGE
-            if known and rs1 == held:
+        funct, rs1 = words[index, 0], words[index, 1]
+        if funct == rocc.PRELOAD:
+            holds = plain and _holds(words, index)
+            if holds and rs1 == held:
                 words[index, 1] = rs1 | rocc.GARBAGE
                 words[index + 1, 0] = rocc.COMPUTE_ACCUMULATED
             else:
-                held = rs1 if known else _NONE
-        elif funct in (rocc.COMPUTE_PRELOADED, rocc.COMPUTE_ACCUMULATED):
-            if index == 0 or words[index - 1, 0] != rocc.PRELOAD:
-                held = _NONE
-        elif funct not in (rocc.MVOUT, rocc.FENCE):
+                held = rs1 if holds else _NONE
+            continue
+        if held != _NONE and not _leaves_weights(words, index, blocks, dim, held):
             held = _NONE
+        if funct == rocc.CONFIG and rs1 & 3 == rocc.CONFIG_LD:
+            blocks[min(rs1 >> 3 & 3, 2)] = rs1 >> 16 & 0xFFFF
+        elif funct == rocc.CONFIG and rs1 & 3 == rocc.CONFIG_EX and not rs1 & _STRIDES:
+            plain = rs1 & _WEIGHT_STATIONARY != 0 and not rs1 & _TURNED
 
 
 def keeping_signature() -> Signature:
