@@ -221,7 +221,8 @@ def check_gemmini(accelerator: Accelerator) -> None:
     Raises:
         InvalidAccelerator: ``field`` is the path in the document.
     """
-    like = gemmini_accelerator(parameters_of(accelerator))
+    parameters = parameters_of(accelerator)
+    like = gemmini_accelerator(parameters)
     require(accelerator.word_bits == like.word_bits, "word_bits", f"{accelerator.word_bits}; it must be 192")
     require(accelerator.units == like.units, "units", f"they must be {', '.join(like.units)}, in that order")
     kind = accelerator.synchronisation.kind
@@ -231,15 +232,23 @@ def check_gemmini(accelerator: Accelerator) -> None:
     _check_memories(accelerator, like)
     known = {part.name: part for part in like.instructions if isinstance(part, Part)}
     for index, instruction in enumerate(accelerator.instructions):
+        at = f"instructions.{index}"
+        if isinstance(instruction, Copy) and instruction.blocks is not None:
+            _check_blocks(f"{at}.blocks.most", instruction, instruction.blocks, parameters)
         if instruction.sequence:
             continue
-        at = f"instructions.{index}"
         same = known.get(instruction.name)
         require(same is not None, at, f"Gemmini has no instruction {instruction.name}")
         assert same is not None
         _check_word(at, instruction, same)
     missing = sorted(set(known) - set(LATER) - {instruction.name for instruction in accelerator.instructions})
     require(not missing, "instructions", f"there is no {', '.join(missing)}")
+
+
+def _check_blocks(path: str, copy: Copy, blocks: CopyBlocks, parameters: GemminiParameters) -> None:
+    most = parameters.wide_words if copy.dram_dtype == "int32" else parameters.wide_columns
+    many = f"{blocks.most} blocks are {blocks.most * parameters.dim} columns; a row of a mvin has {most} at most"
+    require(blocks.most * parameters.dim <= most, path, many)
 
 
 def _check_memories(accelerator: Accelerator, like: Accelerator) -> None:
