@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Copy, Layer, Operation
+from accel.accelerator.instructions import Compute, Copy, Layer, Operation, Part
 from accel.accelerator.memories import Memory
 from accel.accelerator.require import require
 from accel.accelerator.semantics import LayerSemantics, Semantics, all_layers, all_semantics, scalar_field
@@ -237,6 +237,8 @@ class Contraction:
     of the same instruction that clears accumulators, ``overwrite`` the one that writes the product with ``=``; each may
     be None. Where it slides, tiles are those of one column and one tap, and ``slides`` are what operations under its
     pragma do at once, in the order of the document. ``stage`` is None where a copy loads the weights' memory.
+    ``line`` is how many iterations the instruction makes, where the step of the data is in a register that stays from
+    one execution to the next; 0 where it is not.
     Where the document has instructions as large as a layer and no smaller ones, it is what these repeat.
     """
 
@@ -249,6 +251,7 @@ class Contraction:
     weights: Tile
     slides: tuple[Slide, ...] = ()
     stage: WeightStage | None = None
+    line: int = 0
 
     @property
     def weights_loaded_to(self) -> Memory:
@@ -320,10 +323,26 @@ def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = No
     if not found:
         refuse_contraction((*known, *(layer.does for layer in layers)), accelerator)
     best = max(found, key=lambda candidate: candidate.macs)
-    best = _with_blocks(replace(best, stage=_weight_stage(best.weights, known, accelerator)), accelerator)
+    best = replace(best, stage=_weight_stage(best.weights, known, accelerator), line=_line(best, accelerator))
+    best = _with_blocks(best, accelerator)
     if not best.slides:
         return best
     return replace(best, slides=tuple(_slides_beside(best, known, accelerator)))
+
+
+def _line(gemm: Contraction, accelerator: Accelerator) -> int:
+    """Iterations of the loop whose step of the data is a field of a sticky part; 0 if there is none."""
+    instruction = gemm.instruction
+    if isinstance(instruction, Compute):
+        sticky = (
+            {part.name for part in accelerator.parts(instruction) if isinstance(part, Part) and part.sticky}
+            if instruction.sequence
+            else set()
+        )
+        for loop in instruction.loops:
+            if loop.factors.get(gemm.data.name, "").partition(".")[0] in sticky:
+                return loop.limit or (1 << accelerator.bits(instruction, loop.extent)) - 1
+    return 0
 
 
 def _with_blocks(gemm: Contraction, accelerator: Accelerator) -> Contraction:

@@ -29,7 +29,6 @@ _WAY = 7  # cycles of a request's and its answer's way through buffers (mvin_cha
 _FIRST = 1.0  # of the loads of the first step, before its products run as fast as they can
 _BEHIND = 0.6  # of the products of a step, behind the last load
 _TILE_WAY = 100  # cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies
-_RECONFIGURED = 110  # cycles in which the mesh is empty, as another stride is set for a tile's other sums, and set back
 _STEP_GAP, _TILE_GAP = 12, 8  # cycles in which the mesh is empty between steps, and between tiles
 _KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside its rows, and with few of them
 _STEP_WAY = 80  # cycles of a step from its data to its products
@@ -69,7 +68,7 @@ def tiling_cost(
     stored = c.out_blocks * pixels * (max(row, wide) if epilogue.wide else row)
     product = parameters.dim * (1 if accelerator.memories[0].banks > 1 else 2)
     products = _product_cycles(c, conv, sent, parameters.dim, product)
-    sums = product * sent.sums + _RECONFIGURED * (epilogue.sums > 0)
+    sums = product * sent.sums
     steps, first = c.tiles * c.reductions, data + weights
     loading = c.data_loads * data + c.weight_loads * weights + c.tiles * bias
     if epilogue.products:  # their weights are loaded for each group of output channels

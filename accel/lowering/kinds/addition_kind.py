@@ -25,9 +25,11 @@ from accel.lowering.kinds.contraction.epilogue_stages import (
     ACCUMULATE,
     Element,
     accumulated,
+    constant_line,
     continued,
     elementwise_stage,
     inner,
+    line_shape,
     placeholder,
     with_epilogue,
 )
@@ -109,7 +111,8 @@ class AdditionKind:
         rounding, blocks = np.tile(rounding, columns), blocks * columns
         if epilogue.start == "bias" and len(add.levels) > 1:
             rounding >>= LEVEL_BITS
-        arguments += bias_operands(rounding, epilogue, blocks, gemm)
+        line = line_shape(constant_line(region.tiling, None, gemm))
+        arguments += bias_operands(rounding, epilogue, blocks, gemm, line)
         return PackedRegion(replace(region, shape=add), arguments, composite, composite.result)
 
     def expression(self, region: Region[Addition], gemm: Contraction) -> tirx.PrimFunc:
@@ -144,7 +147,8 @@ class AdditionKind:
             shifted = elementwise_stage(sums, (("shift_right", -LEVEL_BITS),), f"upper{level}")
             sums = continued(shifted, *summed(level), gemm, f"{ACCUMULATE}{level}")
             starts[str(sums.name)] = str(shifted.name)
-        return with_epilogue([*operands, identities], sums, arguments, epilogue, gemm, starts=starts)
+        line = constant_line(tiling, None, gemm)
+        return with_epilogue([*operands, identities], sums, arguments, epilogue, gemm, starts=starts, line=line)
 
     def padding_of_data(self, region: Region[Addition]) -> Padding:  # noqa: ARG002
         """None."""

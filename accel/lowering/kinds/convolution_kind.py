@@ -19,7 +19,9 @@ from accel.lowering.kinds.contraction.convolution_forms import convolution_forms
 from accel.lowering.kinds.contraction.convolution_tiling import PricedTiling, plan_convolution
 from accel.lowering.kinds.contraction.epilogue_stages import (
     accumulated,
+    constant_line,
     inner,
+    line_shape,
     operand_name,
     padded_data,
     placeholder,
@@ -125,7 +127,8 @@ class ConvolutionKind:
 
         outer = (conv.data.batch, conv.out_blocks, rows, columns)
         sums, arguments = accumulated(outer, product, axes, epilogue, gemm)
-        return with_epilogue([data, weights], sums, arguments, epilogue, gemm, conv.addend)
+        line = constant_line(tiling, conv, gemm)
+        return with_epilogue([data, weights], sums, arguments, epilogue, gemm, conv.addend, line=line)
 
     def padding_of_data(self, region: Region[Convolution]) -> Padding:
         """Zeros where the loads cannot pad; patches of an image have them already."""
@@ -268,7 +271,9 @@ def _packed_with_addition(
     first = joined.composite
     both = replace(first, nodes=(*first.nodes, *addition.nodes), result=addition.result)
     region = replace(region, shape=replace(region.shape, addend=read.data))
-    rounding = rounding_operands(request.call, addition, region.epilogue, region.shape.out_blocks, operands.gemm)
+    line = line_shape(constant_line(region.tiling, region.shape, operands.gemm))
+    blocks = region.shape.out_blocks
+    rounding = rounding_operands(request.call, addition, region.epilogue, blocks, operands.gemm, line)
     return _packed(joined.call, both, region, operands, [addend, weights, *rounding])
 
 
@@ -290,7 +295,8 @@ def _packed(
     arguments = [data, relax.const(tiles)]
     own, _ = region.epilogue.parts
     bias = bias_constant(call, composite, own, weights, gemm)
-    arguments += bias_operands(bias, own, conv.out_blocks, gemm)
+    line = line_shape(constant_line(region.tiling, conv, gemm))
+    arguments += bias_operands(bias, own, conv.out_blocks, gemm, line)
     if ("multiply_tensor", 0) in own.steps:
         factors = channel_multipliers(call, composite, weights.shape[0])
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
