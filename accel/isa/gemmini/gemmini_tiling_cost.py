@@ -29,7 +29,7 @@ _WAY = 7  # cycles of a request's and its answer's way through buffers (mvin_cha
 _FIRST = 1.0  # of the loads of the first step, before its products run as fast as they can
 _BEHIND = 0.6  # of the products of a step, behind the last load
 _TILE_WAY = 100  # cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies
-_STEP_GAP, _TILE_GAP = 12, 8  # cycles in which the mesh is empty between steps, and between tiles
+_STEP_GAP, _TILE_GAP = 0.75, 0.5  # times the rows of the mesh, in which it is empty: between steps, between tiles
 _KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside its rows, and with few of them
 _STEP_WAY = 80  # cycles of a step from its data to its products
 
@@ -39,7 +39,8 @@ def tiling_cost(
 ) -> npt.NDArray[np.float64]:
     """Estimated cycles of each candidate: those of what is slowest."""
     parameters = parameters_of(accelerator)
-    sent = _instructions(c, conv, epilogue, gemm, parameters.dim)
+    dim = parameters.dim
+    sent = _instructions(c, conv, epilogue, gemm, dim)
     pixels = c.out_rows * c.out_columns
     row = _request(1, parameters)
 
@@ -48,7 +49,7 @@ def tiling_cost(
 
         Few loads are under way at once, and each waits for memory.
         """
-        beats = rows * np.maximum(np.asarray(blocks) * parameters.dim / parameters.dma_bus_bytes, 1)
+        beats = rows * np.maximum(np.asarray(blocks) * dim / parameters.dma_bus_bytes, 1)
         alone = (loads * (parameters.answer_latency + _LOAD) + beats) / parameters.commands_tracked
         whole, rest = np.asarray(blocks) // most, np.asarray(blocks) % most
         each = whole * _request(most, parameters) + np.where(rest, _request(rest, parameters), 0)
@@ -58,26 +59,26 @@ def tiling_cost(
     data = np.where(
         lines == 1, loaded(sent.data, c.data_blocks), loaded(sent.data, lines, c.data_blocks, gemm.data.blocks)
     )
-    rows = parameters.dim * c.in_blocks * c.kernel_rows * c.kernel_columns
+    rows = dim * c.in_blocks * c.kernel_rows * c.kernel_columns
     weights = loaded(sent.weights, rows, c.out_blocks, gemm.weights.blocks)
     if conv.uniform:
-        weights = loaded(sent.weights, np.full_like(rows, parameters.dim))
+        weights = loaded(sent.weights, np.full_like(rows, dim))
     # all rows of a tile's bias are the same row of DRAM
-    bias = sent.bias * (parameters.answer_latency + _LOAD + parameters.dim) / parameters.commands_tracked
-    wide = ACC_BYTES * parameters.dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
+    bias = sent.bias * (parameters.answer_latency + _LOAD + dim) / parameters.commands_tracked
+    wide = ACC_BYTES * dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
     stored = c.out_blocks * pixels * (max(row, wide) if epilogue.wide else row)
-    product = parameters.dim * (1 if accelerator.memories[0].banks > 1 else 2)
-    products = _product_cycles(c, conv, sent, parameters.dim, product)
+    product = dim * (1 if accelerator.memories[0].banks > 1 else 2)
+    products = _product_cycles(c, conv, sent, dim, product)
     sums = product * sent.sums
     steps, first = c.tiles * c.reductions, data + weights
     loading = c.data_loads * data + c.weight_loads * weights + c.tiles * bias
     if epilogue.products:  # their weights are loaded for each group of output channels
         groups = np.where(c.data_loads < c.tiles, c.tiles, conv.out_blocks // c.out_blocks)
-        loading = loading + epilogue.products * groups * loaded(c.out_blocks, c.out_blocks * parameters.dim)
+        loading = loading + epilogue.products * groups * loaded(c.out_blocks, c.out_blocks * dim)
     per_step = data * (c.data_loads == steps) + weights * (c.weight_loads == steps)
     limits = (
         loading + _BEHIND * products + sums + stored,
-        steps * (products + _STEP_GAP) + c.tiles * (sums + _TILE_GAP) + _FIRST * (first + bias) + stored,
+        steps * (products + _STEP_GAP * dim) + c.tiles * (sums + _TILE_GAP * dim) + _FIRST * (first + bias) + stored,
         c.tiles * stored + first + bias,
         c.tiles * (bias + products * c.reductions + sums + stored + _TILE_WAY) / c.result_contexts + first,
         np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),
