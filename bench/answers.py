@@ -203,7 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(_PARTS)}; else all")
     parser.add_argument("--accelerator", action="append")
-    parser.add_argument("--schedule", choices=("quick", "timed"), default="timed")
+    parser.add_argument("--schedule", choices=("auto", "quick", "timed"), default="auto")
     given = parser.parse_args()
     print(f"{os.cpu_count()} processor cores, load {os.getloadavg()[0]:.1f} before")
     print(f"{'':44} {'accelerator':18} {'seconds':>7} {'aim':>6} {'ratio':>6}")

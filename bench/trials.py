@@ -60,7 +60,7 @@ def main() -> None:
         for network in given.networks or _USUAL:
             module = integer_model(network, target)
             quick, planning = planned(module, target, None)
-            timed, trying = planned(module, target, RegionTimer(target))
+            timed, trying = planned(module, target, RegionTimer(target).times)
             counts = [cycles_of(chosen, target) for chosen in (quick, timed)]
             worst = max(worst, counts[0] / counts[1])
             ratio = f"{counts[0] / counts[1]:7.4f} {trying - planning:8.2f}"

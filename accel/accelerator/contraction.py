@@ -307,7 +307,9 @@ class Contraction:
 
 
 def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = None) -> Contraction:
-    """Returns the document's contraction: of several, the one with the largest tile.
+    """Returns the document's contraction: of several, the one of integers with the largest tile.
+
+    A vector unit's sum of products of floats is one too, and none that a layer can use.
 
     Args:
         accelerator: the document.
@@ -322,7 +324,7 @@ def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = No
     found += [candidate for layer in layers if (candidate := _repeated(layer, accelerator)) is not None]
     if not found:
         refuse_contraction((*known, *(layer.does for layer in layers)), accelerator)
-    best = max(found, key=lambda candidate: candidate.macs)
+    best = max(found, key=lambda candidate: (_is_of_integers(candidate), candidate.macs))
     best = replace(best, stage=_weight_stage(best.weights, known, accelerator), line=_line(best, accelerator))
     best = _with_blocks(best, accelerator)
     if not best.slides:
@@ -432,6 +434,11 @@ def _contraction(meaning: Semantics, accelerator: Accelerator, known: Sequence[S
         weights=_tile(weights, roles, ("n", "k"), meaning, accelerator),
         slides=() if slide is None else (slide,),
     )
+
+
+def _is_of_integers(found: Contraction) -> bool:
+    types = (tile.memory.dtype for tile in (found.data, found.weights, found.dst))
+    return all(dtype.startswith(("int", "uint")) for dtype in types)
 
 
 def _fit(data: str, weights: str) -> bool:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from accel.accelerator.base import Count, DocumentPart, Label, Name
 from accel.accelerator.calibration import CalibrationRecord
+from accel.accelerator.host_costs import AnyHost
 from accel.accelerator.instructions import AnyInstruction, BitField, Compute, Copy, Finish, Instruction, Layer
 from accel.accelerator.memories import Dram, Memory
 from accel.accelerator.tables import AnyTable
@@ -115,6 +116,13 @@ class Accelerator(DocumentPart):
         Field(max_length=16, description="what it takes from the graph at once; by default all that it can"),
     ] = ()
     dram: Annotated[Dram, Field(description="the memory outside")] = Dram()
+    host: Annotated[
+        AnyHost,
+        Field(
+            description="the processor beside it, which end-to-end times count; `none`: it costs nothing",
+            exclude_if=lambda host: host is None,  # documents from before have the same id
+        ),
+    ] = None
     parameters: Annotated[
         dict[str, Any],
         Field(
@@ -140,8 +148,8 @@ class Accelerator(DocumentPart):
     def untimed(self) -> "Accelerator":
         """Returns the document as far as instruction words follow from it: documents that differ in time alone are one.
 
-        It has no name, costs, clock, ports or ``parameters``, and of the DRAM the alignment alone. It is for keys, not
-        for running: a family may need what it lacks.
+        It has no name, costs, clock, ports, host or ``parameters``, and of the DRAM the alignment alone. It is for
+        keys, not for running: a family may need what it lacks.
         """
         return self.model_copy(
             update={
@@ -157,6 +165,7 @@ class Accelerator(DocumentPart):
                     for instruction in self.instructions
                 ),
                 "dram": Dram(alignment_bytes=self.dram.alignment_bytes),
+                "host": None,
                 "parameters": {},
                 "source": {},
                 "calibration": None,

@@ -19,17 +19,23 @@ from accel.driver.launch_estimate import launch_cycles
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Unobserved
+from accel.errors import CompileError, InvalidProgram
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import name_nodes
 from accel.frontend.quantize.quantize_model import is_quantised
 from accel.frontend.read.load_model import LoadedModel, load_model
 from accel.frontend.read.model_info import NO_AXES, Axes
+from accel.host.host_graph_reader import check_graph
+from accel.host.operator_work import graph_work
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, called_region, read_composite
+from accel.lowering.codegen.program_linking import outline
 from accel.lowering.ir.function_attributes import LAUNCHES, dump_region, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main, wholes
 from accel.region.kinds import VectorRegion
 from accel.region.tilings import Tiling
+from accel.report.end_to_end import planned_end_to_end
+from accel.report.end_to_end_documents import EndToEnd
 from accel.report.job_report import half_range_warnings, model_warnings, rounding_warnings
 from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode, UsedInstruction
 from accel.report.planned_launches import planned_launch, planned_program, used_instructions
@@ -121,7 +127,17 @@ def plan_loaded_model(
         launches=launches,
         macs=Macs(total=info.macs, accelerator=macs, share=macs / info.macs if info.macs else 0.0),
         estimated_cycles=sum(launch.estimated_cycles or 0 for launch in launches),
+        end_to_end=_end_to_end(packed.module, accelerator, launches),
     )
+
+
+def _end_to_end(packed: ir.IRModule, accelerator: Accelerator, launches: list[PlannedLaunch]) -> EndToEnd | None:
+    try:
+        program, graphs = outline(packed, accelerator)
+        works = [graph_work(check_graph(graph)) for graph in graphs]
+    except (CompileError, InvalidProgram):
+        return None
+    return planned_end_to_end(program, works, [launch.estimated_cycles or 0 for launch in launches])
 
 
 def _launches(

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 import onnx
 from tvm import transform
@@ -135,7 +136,8 @@ def partition_graph(done: Imported) -> Partitioned:
 
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
     cost = family_of(job.target.accelerator).tiling_cost
-    return choose_regions(graph, Capabilities.of(job.target), cost, job.measure)
+    measure = None if job.measure is None else job.measure.times
+    return choose_regions(graph, Capabilities.of(job.target), cost, measure)
 
 
 def find_program(job: CompilationInputs) -> KeptProgram | None:
@@ -161,34 +163,35 @@ def kept_capabilities(target: Target, cache: CacheStore | None) -> Iterator[None
         with suppress(ValueError):
             capabilities.recall(known)
     yield
-    answers = capabilities.dump()
-    if answers is not None:
-        kept.put(key, answers)
+    if capabilities.asked_anew:
+        kept.put(key, capabilities.dump())
 
 
 def pack_graph(done: Partitioned) -> Packed:
     """Returns the module over packed tensors."""
-    job, timer = done.job, RegionTimer(done.job.target, done.job.cache, spare=_SPARE)
+    job = done.job
+    timer = RegionTimer(job.target, job.cache, spare=_SPARE, assistant=job.assistant)
     with _pass_texts(job) as texts:
         module = pack(done.module, job.target)
     if home_memory(job.target.accelerator) is not None:
-        module = absorb_movement(module, job.target, timer)
+        module = absorb_movement(module, job.target, timer.times)
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
     return Packed(job, done.imported, module, left, tuple(texts), timer.lowered)
 
 
 def find_regions(packed: Packed) -> Lowered:
     """Returns the packed module's regions, those that a cache has as the last stage leaves them."""
-    job, names = packed.job, [stage.name for stage in REGION_STAGES]
+    job, stages = packed.job, {stage.name: stage.run for stage in REGION_STAGES}
     lowered = {**packed.tried, **({} if job.measure is None else job.measure.lowered)}
-    return Lowered(job, packed, RegionCache(packed.module, job.target, names, job.cache, lowered))
+    beside = None if job.assistant is None else partial(job.assistant.lower, job.target)
+    return Lowered(job, packed, RegionCache(packed.module, job.target, stages, job.cache, lowered, beside))
 
 
 def lower_regions(stage: RegionStage) -> Callable[[Lowered], Lowered]:
     """Returns the step that runs a stage on every region that no cache had."""
 
     def lower(done: Lowered) -> Lowered:
-        done.regions.lower(stage.name, stage.run)
+        done.regions.lower(stage.name)
         return replace(done, stage=stage.name)
 
     return lower

@@ -1,16 +1,21 @@
 """Cycles of a region alone, for autotuning."""
 
 import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
+from accel.driver.lowering_assistant import LoweringAssistant
 from accel.errors import CyclopsError
 from accel.isa.decode import decode
 from accel.isa.family import Family
 from accel.isa.family_registry import arrangement_of, family_of
+from accel.lowering.codegen.region_cache import LoweredBeside, load_entry
 from accel.lowering.codegen.region_lowering import LoweredRegion
+from accel.lowering.codegen.region_object import RegionObject
 from accel.lowering.ir.function_attributes import buffer_extents, dump_region, fits
 from accel.lowering.pipeline import TRIAL_INSTRUCTIONS, lower_region, region_words
 from accel.region.kinds import AnyRegion
@@ -25,42 +30,82 @@ class RegionTimer:
     that a document which differs in time, or in sizes of memories, times them again.
 
     Attributes:
-        lowered: the regions that were compiled for it, by their attribute, so that a job need not compile them again.
+        lowered: the regions that were compiled for it, by their attribute, so that a job need not compile them again;
+            those that another process compiled as it has them.
         spare: how many instructions more than usual it may time, of all regions that have more.
 
     Raises:
         InvalidAccelerator: its family is not installed.
     """
 
-    def __init__(self, target: Target, cache: CacheStore | None = None, *, spare: int = 0) -> None:
-        self.lowered: dict[str, LoweredRegion] = {}
+    def __init__(
+        self,
+        target: Target,
+        cache: CacheStore | None = None,
+        *,
+        spare: int = 0,
+        assistant: LoweringAssistant | None = None,
+    ) -> None:
+        self.lowered: dict[str, LoweredRegion | bytes] = {}
         self.spare = spare
         self._target, self._kept = target, SealedCache(cache)
+        self._assistant = assistant
         self._family = family_of(target.accelerator)
         self._document = target.accelerator.model_dump_json()
         self._unsized = target.accelerator.unsized().model_dump_json()
 
     def __call__(self, region: AnyRegion) -> int | None:
         """Returns the cycles of a region; None where they cannot be said."""
-        key = cache_key("cycles", self._document, dump_region(region))
-        known = self._kept.get(key)
-        if known is not None and known.isdigit():
-            return int(known)
-        words = self._words(region)
+        attribute = dump_region(region)
+        known = self._known_cycles(attribute)
+        return self._timed(attribute, self._words(region, attribute)) if known is None else known
+
+    def times(self, regions: Sequence[AnyRegion]) -> list[int | None]:
+        """Returns the cycles of each region as :func:`__call__` does; every second one is lowered beside, if it can."""
+        if self._assistant is None:
+            return [self(region) for region in regions]
+        attributes = [dump_region(region) for region in regions]
+        known = [self._known_cycles(attribute) for attribute in attributes]
+        left = [place for place, cycles in enumerate(known) if cycles is None]
+        words = {place: self._known_words(attributes[place]) for place in left}
+        beside = {
+            place: self._assistant.lower(self._target, attributes[place], TRIAL_INSTRUCTIONS + self.spare, words=True)
+            for place in [place for place in left if words[place] is None][1::2]
+        }
+        for place in left:
+            if words[place] is None and place not in beside:
+                words[place] = self._words(regions[place], attributes[place])
+        for place, answer in beside.items():
+            words[place] = self._words_beside(regions[place], attributes[place], answer.result())
+        with ThreadPoolExecutor(len(left) or 1, "trial") as pool:  # timing runs without Python's lock
+            cycles = pool.map(self._timed, [attributes[place] for place in left], [words[place] for place in left])
+            found = dict(zip(left, cycles, strict=True))
+        return [found[place] if cycles is None else cycles for place, cycles in enumerate(known)]
+
+    def _known_cycles(self, attribute: str) -> int | None:
+        known = self._kept.get(cache_key("cycles", self._document, attribute))
+        return int(known) if known is not None and known.isdigit() else None
+
+    def _timed(self, attribute: str, words: Words | None) -> int | None:
+        """The cycles of a region's words, which are kept; None where they cannot be said."""
         cycles = None if words is None else _cycles(words, self._target, self._family)
         if cycles is not None:
-            self._kept.put(key, str(cycles).encode())
+            self._kept.put(cache_key("cycles", self._document, attribute), str(cycles).encode())
         return cycles
 
-    def _words(self, region: AnyRegion) -> Words | None:
+    def _known_words(self, attribute: str) -> Words | None:
+        known = self._kept.get(self._words_key(attribute))
+        return None if known is None else _load_words(known, self._target.accelerator)
+
+    def _words_key(self, attribute: str) -> str:
+        return cache_key("words", self._unsized, attribute)
+
+    def _words(self, region: AnyRegion, attribute: str) -> Words | None:
         """The words of a region as :func:`region_words` makes them, or as they were kept.
 
         None for a region that cannot be compiled: the stages will say why, if it is taken.
         """
-        attribute = dump_region(region)
-        key = cache_key("words", self._unsized, attribute)
-        known = self._kept.get(key)
-        words = None if known is None else _load_words(known, self._target.accelerator)
+        words = self._known_words(attribute)
         if words is not None:
             return words
         try:
@@ -69,25 +114,42 @@ class RegionTimer:
             return None
         if lowered is None:
             return None
-        self.lowered[attribute] = lowered
         words = region_words(lowered, self._target.accelerator)
-        self.spare -= max(len(words) - TRIAL_INSTRUCTIONS, 0)
-        self._kept.put(key, _dump_words(words, lowered))
+        self._keep(attribute, words, lowered, lowered.made)
         return words
 
+    def _words_beside(self, region: AnyRegion, attribute: str, answer: LoweredBeside) -> Words | None:
+        """The words of a region that was lowered beside, or, if the process is gone, here."""
+        if answer.gone:
+            return self._words(region, attribute)
+        if answer.entry is None or answer.words is None:
+            return None
+        words = _as_words(answer.words, self._target.accelerator)
+        self._keep(attribute, words, answer.entry, load_entry(answer.entry)[1])
+        return words
 
-def _dump_words(words: Words, lowered: LoweredRegion) -> bytes:
+    def _keep(self, attribute: str, words: Words, lowered: LoweredRegion | bytes, made: RegionObject) -> None:
+        self.lowered[attribute] = lowered
+        self.spare -= max(len(words) - TRIAL_INSTRUCTIONS, 0)
+        self._kept.put(self._words_key(attribute), _dump_words(words, made))
+
+
+def _dump_words(words: Words, made: RegionObject) -> bytes:
     """An entry: a line that says what the region needs of each memory, and its words."""
-    return json.dumps(buffer_extents(lowered.made.buffers)).encode() + b"\n" + words.astype("<u8").tobytes()
+    return json.dumps(buffer_extents(made.buffers)).encode() + b"\n" + words.astype("<u8").tobytes()
 
 
 def _load_words(entry: bytes, accelerator: Accelerator) -> Words | None:
     """The words of an entry; None where the region does not fit into the memories, or these are no words of it."""
     needed, _, words = entry.partition(b"\n")
-    wide = accelerator.word_bits // 64
-    if len(words) % (8 * wide) or not fits(json.loads(needed), accelerator):
+    if len(words) % (accelerator.word_bits // 8) or not fits(json.loads(needed), accelerator):
         return None
-    return np.frombuffer(words, "<u8").astype(np.uint64).reshape(-1, wide)
+    return _as_words(words, accelerator)
+
+
+def _as_words(data: bytes, accelerator: Accelerator) -> Words:
+    """Words (n, words_each) of their bytes."""
+    return np.frombuffer(data, "<u8").astype(np.uint64).reshape(-1, accelerator.word_bits // 64)
 
 
 def _cycles(words: Words, target: Target, family: Family) -> int | None:

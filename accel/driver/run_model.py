@@ -15,6 +15,7 @@ from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Lowered, Referenced, Reported
 from accel.driver.job_stages import JOB, TO_PROGRAM, find_program, kept_capabilities, requantisation, with_program
 from accel.driver.kept_programs import KeptPrograms
+from accel.driver.lowering_assistant import LoweringAssistant, lowering_assistant
 from accel.driver.reference_task import ReferenceTask
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, StageProgress
@@ -22,6 +23,7 @@ from accel.driver.stage_chain import Phase, StageChain, StageInfo
 from accel.driver.stage_dumps import Dumps
 from accel.errors import InternalError
 from accel.frontend.read.load_model import LoadedModel, load_externalized
+from accel.isa.family_registry import prices_exactly
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import Report, StageTime
 from accel.simulate.engine import release_free_memory
@@ -64,7 +66,10 @@ def run_model(  # noqa: PLR0913  a run has many inputs
         CyclopsError: what is wrong with the model or the tensors.
         InternalError: the program that was made of them is wrong; ``program.zip`` has it.
     """
-    with tempfile.TemporaryDirectory(dir=out, prefix=UNFINISHED) as directory:  # for the model's large constants
+    with (
+        lowering_assistant() as assistant,
+        tempfile.TemporaryDirectory(dir=out, prefix=UNFINISHED) as directory,  # for the model's large constants
+    ):
         return run_loaded_model(
             load_externalized(model, Path(directory), axes=options.axes),
             accelerator,
@@ -75,6 +80,7 @@ def run_model(  # noqa: PLR0913  a run has many inputs
             sources=with_model(sources, model),
             progress=progress,
             cache=cache,
+            assistant=assistant,
         )
 
 
@@ -89,11 +95,13 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     sources: Sources = NO_SOURCES,
     progress: Callable[[StageProgress], None] | None = None,
     cache: CacheStore | None = None,
+    assistant: LoweringAssistant | None = None,
     report_only: bool = False,
 ) -> Report:
     """Compile, simulate and verify a model that is loaded with the axes of ``options``; the rest is as for a file.
 
-    Where it is ``report_only``, of the artifacts only the report and the program are written.
+    An ``assistant`` lowers half of the regions. Where it is ``report_only``, of the artifacts only the report and the
+    program are written.
 
     Raises:
         CyclopsError, InternalError: as :func:`run_model`.
@@ -101,7 +109,8 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     target = Target(accelerator)
     with kept_capabilities(target, cache):
         requantisation(target)  # a document that no model can be compiled for is refused before the first stage
-    measure = RegionTimer(target, cache) if options.schedule == "timed" else None
+    trying = options.schedule == "timed" or (options.schedule == "auto" and not prices_exactly(accelerator))
+    measure = RegionTimer(target, cache, assistant=assistant) if trying else None
     made_from = provenance(sources, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
     info = model.info
     feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
@@ -121,6 +130,7 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
         uploaded=model.uploaded,
         kept=kept,
         reference=reference,
+        assistant=assistant,
     )
 
     def run(chain: StageChain[Compilation, Reported], begun: float) -> Report:

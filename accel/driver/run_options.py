@@ -10,7 +10,7 @@ from accel.frontend.quantize.scale_grid import CalibrationMethod
 from accel.frontend.read.model_info import Axes
 from accel.report.report_documents import Engine
 
-Schedule = Literal["quick", "timed"]
+Schedule = Literal["auto", "quick", "timed"]
 """How a tiling is chosen: by the planner's estimates alone, or by timing those that it prices alike."""
 
 WeightScales = Literal["auto", "tensor", "channel"]
@@ -85,9 +85,10 @@ class Options(RunOptions, QuantisationOptions):
         examples=[{"x": [1, 3, 32, 32]}],
     )
     schedule: Schedule = Field(
-        "timed",
+        "auto",
         description="how tilings are chosen: `timed` compiles and times those that the planner prices nearly alike, "
-        "`quick` takes the cheapest by its estimate, as a dry run does",
+        "`quick` takes the cheapest by its estimate, as a dry run does; `auto` is `quick` on families whose estimates "
+        "agree with their clocks, which is VTA, and else `timed`",
     )
     verify_seconds: float = Field(
         300,

@@ -4,6 +4,7 @@ Nothing is fused and one thread computes, so that an operator gives the same bit
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from accel.host.host_graph import HostNode, onnx_model
 from accel.host.host_graph_reader import CheckedGraph, read_host_graph
 from accel.host.host_operators import index_bounds, scratch_of, work_of
 from accel.host.numpy_operators import is_exact, is_exact_float, is_movement, run_node
+from accel.host.operator_work import OperatorWork, graph_work
 from accel.util.arrays import Array
 
 MOST_SECONDS = 300.0
@@ -64,6 +66,11 @@ class HostFunction:
         self._checked = checked
         check_work(checked, seconds)
         self._stages = [_Stage(checked, *stage) for stage in _stages(checked)]
+
+    @cached_property
+    def works(self) -> list[OperatorWork]:
+        """What its operators have to do."""
+        return graph_work(self._checked)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Returns the outputs, in new arrays, in the order of the graph.

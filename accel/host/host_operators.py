@@ -111,18 +111,21 @@ def _kernel(node: HostNode, _types: Mapping[str, Tensor]) -> int:
 
 
 def _labels(node: HostNode, types: Mapping[str, Tensor]) -> int:
-    """Products that a sum over all of an equation's labels has; axes of an ellipsis are counted again and again."""
-    extents: dict[str, int] = {}
-    others = 1
+    """Products that a sum over all of an equation's labels has."""
+    return math.prod(label_extents(node, types).values())
+
+
+def label_extents(node: HostNode, types: Mapping[str, Tensor]) -> dict[str | int, int]:
+    """Returns the extent of each label of an Einsum's equation; the axes of an ellipsis are -1, -2 and so on."""
+    extents: dict[str | int, int] = {}
     terms = str(node.attributes["equation"]).replace(" ", "").split("->")[0].split(",")
     for term, name in zip(terms, node.inputs, strict=False):
         shape = types[name][0]
-        labels = term.replace("...", "")
-        if "..." in term:
-            others *= math.prod(shape)
-        else:
-            extents |= {label: max(extents.get(label, 1), size) for label, size in zip(labels, shape, strict=False)}
-    return others * math.prod(extents.values())
+        before, dots, after = term.partition("...")
+        hidden = range(-max(len(shape) - len(before) - len(after), 0), 0) if dots else ()
+        for label, size in zip([*before, *hidden, *after], shape, strict=False):
+            extents[label] = max(extents.get(label, 1), size)
+    return extents
 
 
 _LONG = 64  # elements of a cubic neighbourhood in three dimensions

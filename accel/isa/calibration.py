@@ -169,8 +169,8 @@ def _primitives(stream: Recording, expected: Int64, words: Words, times: Int64) 
 
 
 def compared_digest(accelerator: Accelerator) -> str:
-    """Returns the SHA-256 of what a comparison holds of: the document without names, ``source`` and ``calibration``."""
-    document = accelerator.model_dump(mode="json", exclude={"name", "title", "source", "calibration"})
+    """Returns the SHA-256 of what a comparison holds of: no names, ``source``, ``calibration`` or ``host``."""
+    document = accelerator.model_dump(mode="json", exclude={"name", "title", "source", "calibration", "host"})
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,8 +1,10 @@
 """Instruction words to columns, for any accelerator document; a column is an array over instructions."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,8 @@ from accel.isa import decode_kernel as kernel
 from accel.isa.compiled_kernels import Signature
 from accel.isa.kernel_types import MATRIX, VECTOR, Array
 from accel.util.arrays import Int64, Words
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,20 @@ class Decoded:
         columns = np.zeros((len(layout.names), len(rest)), np.int64)
         kernel.split_fields(self.kind, layout.fields, layout.starts, layout.covered, columns, rest)
         return dict(zip(layout.names, columns, strict=True)), rest, columns
+
+    @cached_property
+    def _derived(self) -> dict[object, object]:
+        return {}
+
+    def derived(self, make: Callable[["Decoded"], T]) -> T:
+        """Returns what ``make`` makes of the stream: several parts of a simulator ask, and it is kept as the stream is.
+
+        Raises:
+            Exception: as ``make`` does.
+        """
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        return cast(T, self._derived[make])
 
     def __len__(self) -> int:
         return len(self.kind)

@@ -239,6 +239,13 @@ class Derives(Protocol):
 
 
 @runtime_checkable
+class PricesExactly(Protocol):
+    """What a family may have besides: whether ``tiling_cost`` agrees so well with ``time`` that trials find nothing."""
+
+    exact_prices: bool
+
+
+@runtime_checkable
 class ArrangesInstructions(Protocol):
     """What a family may have besides: how a launch's instructions had better be sent."""
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
-from accel.isa.family import ArrangesInstructions, Family
+from accel.isa.family import ArrangesInstructions, Family, PricesExactly
 from accel.util.arrays import Int64, Words
 
 GROUP = "cyclops.isa"
@@ -31,6 +31,16 @@ def family_of(accelerator: Accelerator) -> Family:
         InvalidAccelerator: none is installed under its name, or it does not load.
     """
     return family(accelerator.family)
+
+
+def prices_exactly(accelerator: Accelerator) -> bool:
+    """Whether the estimates of the accelerator's family decide between tilings as its clock does.
+
+    Raises:
+        InvalidAccelerator: as :func:`family_of`.
+    """
+    found = family_of(accelerator)
+    return isinstance(found, PricesExactly) and found.exact_prices
 
 
 def arrangement_of(accelerator: Accelerator) -> Callable[[Words], tuple[Words, Int64]] | None:

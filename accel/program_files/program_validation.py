@@ -11,6 +11,7 @@ from accel.isa.dram_windows import one_window_holds, window_map, windows_bytes
 from accel.isa.family_registry import family_of
 from accel.program.program_document import MOST_DRAM_BYTES
 from accel.program.program_model import DramWindow, Launch, Program
+from accel.program.written_tensors import read_unwritten
 from accel.util.safe_names import shown, tensor_fault
 
 
@@ -73,8 +74,22 @@ def check_program(program: Program) -> None:
     unknown = [name for name in names if name not in program.segments]
     if unknown:
         raise InvalidProgram(f"no segment is called {unknown[0]}", field=f"segments.{unknown[0]}")
+    _check_written(program)
     _check_origin(program)
     check_tokens(program.initial_tokens, program.accelerator)
+
+
+def _check_written(program: Program) -> None:
+    found = read_unwritten(program)
+    if found is None:
+        return
+    step, name = found
+    if step is None:
+        raise InvalidProgram(f"no step writes the output {name}", field=f"segments.{name}")
+    raise InvalidProgram(
+        f"step {step.name} reads {name}, which has no data and which no step before it writes",
+        field=f"steps.{step.name}",
+    )
 
 
 def check_windows(windows: tuple[DramWindow, ...], accelerator: Accelerator) -> None:

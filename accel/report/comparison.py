@@ -14,6 +14,7 @@ from accel.report.comparison_documents import (
     Comparison,
     LayerDifference,
 )
+from accel.report.end_to_end_documents import EndToEndTime
 from accel.report.report_documents import CycleAccount, FieldDifference, Layer, Report, SimulationReport
 from accel.util.strict_json import parse_json
 
@@ -88,7 +89,7 @@ def compare_runs(before: Run, after: Run) -> Comparison:
 
 
 def _run(report: AnyReport) -> ComparedRun:
-    source, layers = report.provenance.accelerator, _layers(report)
+    source, layers, found = report.provenance.accelerator, _layers(report), report.end_to_end
     return ComparedRun(
         accelerator=report.accelerator,
         title=source.title,
@@ -98,6 +99,7 @@ def _run(report: AnyReport) -> ComparedRun:
         warnings=report.warnings,
         cycles=report.cycles,
         seconds=report.seconds,
+        end_to_end=None if found is None else EndToEndTime(**found.model_dump(include=set(EndToEndTime.model_fields))),
         energy_pj=report.energy_pj,
         bytes_read=sum(layer.bytes_read for layer in layers),
         bytes_written=sum(layer.bytes_written for layer in layers),

@@ -4,6 +4,7 @@ import pydantic
 from pydantic import Field
 
 from accel.accelerator.timing_model import TimingModel
+from accel.report.end_to_end_documents import EndToEndTime
 from accel.report.report_documents import CycleCategory, FieldDifference, ProgramWarning
 
 
@@ -18,6 +19,9 @@ class ComparedRun(pydantic.BaseModel):
     warnings: list[ProgramWarning]
     cycles: int | None = Field(description="null where timing did not run")
     seconds: float | None = Field(description="by its own clock; null in reports of earlier versions")
+    end_to_end: EndToEndTime | None = Field(
+        description="with the host beside it, modelled; null where timing did not run, and of earlier versions"
+    )
     energy_pj: float | None
     bytes_read: int
     bytes_written: int

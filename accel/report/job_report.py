@@ -10,6 +10,7 @@ from accel.frontend.onnx_model.onnx_nodes import attribute_of, constants_of
 from accel.frontend.quantize.scale_constraints import padded_tensors
 from accel.frontend.read.model_info import ModelInfo
 from accel.program.program_model import Program
+from accel.report.end_to_end import program_end_to_end, with_overheads
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
 from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
 from accel.report.simulation_report import (
@@ -43,6 +44,7 @@ def make_report(
     """
     layers = layers_of(simulation, program.accelerator)
     macs = sum(layer.macs for layer in layers)
+    end_to_end = program_end_to_end(program, layers, simulation.host_works)
     return Report(
         accelerator=program.accelerator.name,
         provenance=provenance,
@@ -50,6 +52,7 @@ def make_report(
         cycles=simulation.cycles,
         accelerator_cycles=alone_cycles(program, simulation),
         seconds=seconds_of(simulation, program.accelerator),
+        end_to_end=end_to_end,
         energy_pj=total_energy(layers),
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),
         units=unit_times(simulation, program.accelerator),
@@ -60,7 +63,7 @@ def make_report(
             *warnings,
             *warnings_of(program, simulation),
         ],
-        layers=layers,
+        layers=with_overheads(layers, end_to_end),
         host_ops=list(host_ops),
         quantisation=list(quantisation),
         program=program_size(program),

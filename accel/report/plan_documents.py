@@ -6,6 +6,7 @@ import pydantic
 from pydantic import ConfigDict, Field
 
 from accel.region.kinds import Role
+from accel.report.end_to_end_documents import EndToEnd
 from accel.report.report_documents import Macs, ProgramWarning, Provenance
 
 
@@ -111,3 +112,7 @@ class Plan(pydantic.BaseModel):
     launches: list[PlannedLaunch] = Field(description="in the order in which they run")
     macs: Macs
     estimated_cycles: int = Field(description="of the launches that could be timed")
+    end_to_end: EndToEnd | None = Field(
+        description="estimated time with the host, which is modelled; launches as estimated, those that could not be "
+        "timed at none; null where the host cannot run a step, and a job would fail"
+    )

@@ -15,7 +15,7 @@ from accel.report.report_documents import Change, FieldDifference, Limits
 from accel.simulate.cycle_account import Shares, merge_accounts
 from accel.simulate.engine import MANY, Simulation
 
-MOST_PIECES = 6_000_000  # pieces of work that are timed, over all changes: some seconds
+MOST_PIECES = 3_000_000  # pieces of work that are timed, over all changes: two or three seconds
 _MANY_PIECES = 50_000  # from there clocks take longer than the Python around them, and they run without its lock
 _LITTLE = 0.01  # share of the cycles below which a change does not help
 
@@ -34,7 +34,8 @@ def limits_of(program: Program, simulation: Simulation, *, every: bool = False) 
         return _nothing("nothing ran on the accelerator")
     promise = _by_cause(merge_accounts(each.account for each in simulation.launches if each.account is not None).total)
     known = sorted(family.variations(program.accelerator), key=lambda each: -sum(promise[name] for name in each.eases))
-    tried = known if every else known[: MOST_PIECES // max(pieces, 1)]
+    affordable = max(MOST_PIECES // max(pieces, 1), int(pieces <= 2 * MOST_PIECES))  # rather one than none
+    tried = known if every else known[:affordable]
     threads = 2 if pieces > _MANY_PIECES else 1
     changes = sorted(_changes(tried, program, simulation, threads), key=lambda change: change.cycles)
     left = f"{len(known) - len(tried)} of {len(known)} changes were not tried, as the program is large: ask for all"

@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.hazard_findings import StaleKind
+from accel.report.end_to_end_documents import EndToEnd
 
 Engine = Literal["function", "timing", "both"]
 WarningKind = Literal[
@@ -195,6 +196,11 @@ class Layer(pydantic.BaseModel):
         None, description="where its cycles went; null where timing did not run, and in reports of earlier versions"
     )
     roofline: Roofline | None = Field(None, description="null in reports of earlier versions")
+    overhead_cycles: int | None = Field(
+        None,
+        description="modelled: what its launch and the caches take the host, by the accelerator's clock, beside "
+        "`cycles`; null where the document has no host, where timing did not run, and in reports of earlier versions",
+    )
 
 
 class UnitTime(pydantic.BaseModel):
@@ -330,6 +336,11 @@ class Report(pydantic.BaseModel):
     seconds: float | None = Field(
         None, description="the same by the accelerator's clock; null in reports of earlier versions"
     )
+    end_to_end: EndToEnd | None = Field(
+        None,
+        description="time with the host beside the accelerator, which is modelled; null where timing did not run, and "
+        "in reports of earlier versions",
+    )
     energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")
     macs: Macs
     units: dict[str, UnitTime]
@@ -430,7 +441,12 @@ class SimulationReport(pydantic.BaseModel):
         description="cycles of the accelerator alone, without the processor and the memory that `cycles` has; null "
         "where the document has neither, where timing did not run, and in reports of earlier versions",
     )
-    seconds: float | None = Field(description="the same by the accelerator's clock; host steps cost nothing")
+    seconds: float | None = Field(description="the same by the accelerator's clock; host steps cost none")
+    end_to_end: EndToEnd | None = Field(
+        None,
+        description="time with the host beside the accelerator, which is modelled; null where timing did not run, and "
+        "in reports of earlier versions",
+    )
     mismatch_count: int = Field(description="elements that differ from what was expected")
     mismatches: list[Mismatch] = Field(description="the first of them")
     race_count: int | None = Field(

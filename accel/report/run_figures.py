@@ -11,7 +11,15 @@ from accel.accelerator.memories import DTYPE_BYTES
 from accel.report.report_documents import DocumentSource, Machine, Macs
 
 FigureName = Literal[
-    "cycles", "seconds", "dram_bytes", "energy_pj", "on_chip_bytes", "utilisation", "macs_share", "sqnr_db"
+    "cycles",
+    "seconds",
+    "end_to_end_seconds",
+    "dram_bytes",
+    "energy_pj",
+    "on_chip_bytes",
+    "utilisation",
+    "macs_share",
+    "sqnr_db",
 ]
 Value = int | float
 _MOST_PARAMETERS = 12  # that are compared: more axes than that nobody reads
@@ -49,6 +57,7 @@ class RunFigures(pydantic.BaseModel):
 FIGURES: tuple[FigureColumn, ...] = (
     FigureColumn(name="cycles", title="cycles", unit="cycles", better="less"),
     FigureColumn(name="seconds", title="time at the clock", unit="s", better="less"),
+    FigureColumn(name="end_to_end_seconds", title="end to end (modelled)", unit="s", better="less"),
     FigureColumn(name="dram_bytes", title="DRAM traffic", unit="B", better="less"),
     FigureColumn(name="energy_pj", title="energy", unit="pJ", better="less"),
     FigureColumn(name="on_chip_bytes", title="on-chip memory", unit="B", better="less"),
@@ -65,6 +74,9 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     "/dram/burst_beats": ("longest burst", "beats"),
     "/dram/burst_boundary_bytes": ("burst boundary", "B"),
     "/dram/alignment_bytes": ("alignment", "B"),
+    "/host/clock_mhz": ("host's clock", "MHz"),
+    "/host/bytes_per_cycle": ("host's memory", "B/cycle"),
+    "/host/launch_cycles": ("a launch", "host cycles"),
 }
 
 
@@ -77,6 +89,11 @@ class _Quality(pydantic.BaseModel):
     sqnr_db: float
 
 
+class _EndToEnd(pydantic.BaseModel):
+    modelled: bool
+    seconds: float
+
+
 class _Provenance(pydantic.BaseModel):
     accelerator: DocumentSource
 
@@ -87,6 +104,7 @@ class _Report(pydantic.BaseModel):
     provenance: _Provenance
     cycles: int
     seconds: float | None = None
+    end_to_end: _EndToEnd | None = None
     energy_pj: float | None = None
     macs: Macs
     machine: Machine | None = None
@@ -121,6 +139,7 @@ def _figures(read: _Report, memories: Sequence[Value]) -> dict[FigureName, Value
     return {
         "cycles": read.cycles,
         "seconds": read.seconds,
+        "end_to_end_seconds": read.end_to_end.seconds if read.end_to_end and read.end_to_end.modelled else None,
         "dram_bytes": sum(layer.bytes_read + layer.bytes_written for layer in read.layers),
         "energy_pj": read.energy_pj,
         "on_chip_bytes": sum(memories) if memories else None,
@@ -139,6 +158,7 @@ def _parameters(document: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
         element = math.prod(memory["shape"]) * DTYPE_BYTES[memory["dtype"]]
         yield f"/memories/{_pointer(memory['name'])}", memory["depth"] * element
     yield from _numbers(document.get("synchronisation"), "/synchronisation")
+    yield from _numbers(document.get("host"), "/host")
     yield from _numbers(document.get("parameters"), "/parameters")
 
 

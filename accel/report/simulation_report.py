@@ -14,6 +14,7 @@ from accel.isa.family import TimedAlone
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Erratum, ErratumKind, Hazards, Race, Stale, Unwritten
 from accel.program.program_model import HostStep, Launch, Program
+from accel.report.end_to_end import program_end_to_end, with_overheads
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
 from accel.report.program_limits import limits_of
 from accel.report.report_documents import (
@@ -45,6 +46,7 @@ def make_simulation_report(
     verdict = _verdict(program, simulation, engine)
     hazards = simulation.hazards or Hazards((), ())
     launches = layers_of(simulation, program.accelerator)
+    end_to_end = program_end_to_end(program, launches, simulation.host_works) if timed else None
     return SimulationReport(
         accelerator=program.accelerator.name,
         provenance=provenance,
@@ -53,6 +55,7 @@ def make_simulation_report(
         cycles=simulation.cycles if timed else None,
         accelerator_cycles=alone_cycles(program, simulation) if timed else None,
         seconds=seconds_of(simulation, program.accelerator) if timed else None,
+        end_to_end=end_to_end,
         mismatch_count=verdict.mismatch_count,
         mismatches=verdict.mismatches,
         race_count=None if simulation.hazards is None else len(hazards.races),
@@ -68,7 +71,7 @@ def make_simulation_report(
         bytes_written=sum(launch.bytes_written for launch in launches),
         energy_pj=total_energy(launches),
         tokens=simulation.tokens if timed else None,
-        launches=launches,
+        launches=with_overheads(launches, end_to_end),
         program=program_size(program),
         timing_model=timing_model_of(program, simulation),
     )

@@ -16,6 +16,25 @@ def report_verdict(report: Mapping[str, Any]) -> str:
     return "the outputs DIFFER from the reference"
 
 
+def end_to_end_line(found: Mapping[str, Any]) -> str:
+    """Returns an end-to-end time in words: its parts by share, and what it would be at best."""
+    if not found["modelled"]:
+        return f"end to end: {found['statement']}"
+    parts = ", ".join(f"{name} {part['share']:.1%}" for name, part in found["parts"].items())
+    bound = found["bound_seconds"]
+    best = "" if bound is None else f"; {bound * 1e3:,.3f} ms with the best accelerator"
+    host = found["host"]
+    return (
+        f"end to end (modelled): {found['seconds'] * 1e3:,.3f} ms, {found['cycles']:,} accelerator cycles: "
+        f"{parts}{best}{_stream(found)}; host: {host['name']} ({host['basis']})"
+    )
+
+
+def _stream(found: Mapping[str, Any]) -> str:
+    """How many inputs of a stream there are in a second at best; nothing of a run that takes no time."""
+    return f"; a stream: {1 / found['interval_seconds']:,.0f} inputs a second at best" if found["cycles"] else ""
+
+
 def _verified(floats: Sequence[Mapping[str, Any]]) -> str:
     """That the outputs are right, and of floats how near to their bounds they come."""
     if not floats:

@@ -1,18 +1,19 @@
 """The engine that runs a Program: launches on the simulated accelerator, host steps through Relax, over one DRAM."""
 
 import ctypes
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
+from accel.host.operator_work import OperatorWork
 from accel.isa.decode import Decoded, decode
 from accel.isa.family import Boxes, Timing
 from accel.isa.family_registry import family_of
@@ -31,11 +32,11 @@ def release_free_memory() -> None:
 
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 MANY = 1 << 18
 """Instructions of a launch whose fields and times take 100 MB and more."""
 _FEW = 1 << 10  # instructions, which are timed before another thread would have begun
+_CLOCKS = 2  # threads that time launches
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Simulation:
     ``outputs`` and ``dram`` are empty where only timing was asked for, ``cycles`` is 0 where only function was.
     ``hazards`` is None where they were not checked: without function, or in a bare stream with no data.
     ``strays`` are changes of DRAM beyond the segments, for a program whose segments are known by pages alone.
+    ``host_works`` is what the operators of each host step have to do; None where function was not asked for.
     """
 
     outputs: dict[str, Array]
@@ -82,6 +84,7 @@ class Simulation:
     dram: Bytes
     hazards: Hazards | None
     strays: tuple[Stray, ...] = ()
+    host_works: tuple[Sequence[OperatorWork], ...] | None = None
 
 
 def simulate(
@@ -107,72 +110,131 @@ def simulate(
         SimulationError: an undefined or out-of-range instruction, a deadlock, a host step that does not fit.
         InvalidAccelerator: its family is not installed.
     """
-    family, sync = family_of(program.accelerator), program.accelerator.synchronisation
+    family = family_of(program.accelerator)
     runner = MachineState(program, function=function)
     if function:
         runner.write_inputs(inputs)
-    launches: list[LaunchResult] = []
-    tokens = dict(program.initial_tokens)
-    cycles, main_unit = 0, compute_unit(program.accelerator)
+    launches: list[tuple[LaunchResult, Future[_Measured]]] = []
     context = family.first_context(program.accelerator, program.windows)
     last = max((number for number, step in enumerate(program.steps) if isinstance(step, Launch)), default=-1)
     decoded: Decoded | None = None
 
-    def measure(decoded: Decoded) -> tuple[Timing | None, CycleAccount | None]:
-        if not timing:
-            return None, None
-        measured = family.time(decoded, tokens)
-        account, narrow = account_launch(decoded, measured, main_unit), _narrow(measured)
+    with _Clock(program, timing=timing) as clock:
+        for number, step in enumerate(program.steps):
+            if progress is not None:
+                progress(number, len(program.steps))
+            if isinstance(step, HostStep):
+                runner.host(step)
+                continue
+            decoded = None  # before the next one is there
+            _give_back(step.count)
+            decoded = replace(_decode(program, step), context=context)
+            runner.write_before(step)
+            _in_launch(step, partial(runner.check, decoded))
+            _give_back(step.count)
+            measured = clock.measure(step, decoded, beside=function)
+            _in_launch(step, partial(runner.launch, decoded))
+            words = program.words[step.begin : step.begin + step.count]
+            result = LaunchResult(step, program.accelerator, words, decoded.kind, context, 0, None)
+            launches.append((result, measured))
+            if number != last:
+                context = _in_launch(step, partial(family.next_context, decoded))
+    hazards = Hazards.of(runner.hazards) if runner.hazards else None
+    done, cycles, tokens = _timed(launches, dict(program.initial_tokens))
+    works = tuple(runner.host_works) if function else None
+    return Simulation(runner.outputs(), done, cycles, tokens, runner.dram, hazards, tuple(runner.strays), works)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The timing of a launch, if it is wanted, and the tokens that the next one finds."""
+
+    timing: Timing | None
+    account: CycleAccount | None
+    tokens: dict[str, int]
+
+
+class _Clock:
+    """Times launches in threads of its own, beside what else is done with them: it computes without Python's lock.
+
+    Used as a context manager it ends when all are timed. An error of its own goes before one of a later launch, and of
+    what the same launch computes.
+    """
+
+    def __init__(self, program: Program, *, timing: bool) -> None:
+        self._accelerator, self._timing = program.accelerator, timing
+        self._tokens = dict(program.initial_tokens)
+        self._main_unit = compute_unit(program.accelerator)
+        self._pool = ThreadPoolExecutor(_CLOCKS, "clock")
+        self._before: Future[_Measured] | None = None
+        self._running: list[tuple[int, Future[_Measured]]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        try:
+            self._settle(0)
+        finally:
+            self._pool.shutdown(cancel_futures=True)
+
+    def measure(self, launch: Launch, decoded: Decoded, *, beside: bool) -> Future[_Measured]:
+        """Begins to time a launch; ``beside`` what else is done with it, unless it is small or very large.
+
+        Raises:
+            SimulationError: an earlier launch cannot be timed, or this one, if it is not timed beside.
+        """
+        count = len(decoded)
+        if count <= MANY:
+            self._settle(MANY - count)
+        else:
+            self._settle(0)
+        task = partial(self._measure, launch, decoded, self._before)
+        if beside and count <= MANY and (count > _FEW or self._running):
+            self._before = self._pool.submit(task)
+            self._running.append((count, self._before))
+        else:
+            self._settle(0)
+            self._before = Future()
+            self._before.set_result(task())
+        return self._before
+
+    def _settle(self, most: int) -> None:
+        """Wait until launches of at most so many instructions, which take memory, are being timed."""
+        while self._running and sum(count for count, _ in self._running) > most:
+            self._running.pop(0)[1].result()
+
+    def _measure(self, launch: Launch, decoded: Decoded, before: "Future[_Measured] | None") -> _Measured:
+        if not self._timing:
+            return _Measured(None, None, self._tokens)
+        sync = self._accelerator.synchronisation
+        tokens = self._tokens if before is None else before.result().tokens
+        measured = _in_launch(launch, lambda: family_of(self._accelerator).time(decoded, tokens))
+        account = account_launch(decoded, measured, self._main_unit)
+        left = measured.tokens if sync.kind == "tokens" and sync.carry else {}
+        narrow = _narrow(measured)
         del measured
         _give_back(len(decoded))
-        return narrow, account
+        return _Measured(narrow, account, left)
 
-    for number, step in enumerate(program.steps):
-        if progress is not None:
-            progress(number, len(program.steps))
-        if isinstance(step, HostStep):
-            runner.host(step)
-            continue
-        decoded = None  # before the next one is there
-        _give_back(step.count)
-        decoded = replace(_decode(program, step), context=context)
-        runner.write_before(step)
-        _in_launch(step, lambda: runner.check(decoded))  # noqa: B023
-        _give_back(step.count)
-        acts = partial(measure, decoded), partial(runner.launch, decoded)
-        together = timing and function and _FEW < step.count <= MANY
-        (measured, account), _ = _in_launch(step, lambda: _both(*acts, together=together))  # noqa: B023
-        words = program.words[step.begin : step.begin + step.count]
-        launches.append(
-            LaunchResult(step, program.accelerator, words, decoded.kind, context, cycles, measured, account)
-        )
-        if measured is not None:
-            tokens = measured.tokens if sync.kind == "tokens" and sync.carry else {}
-            cycles += measured.cycles
-        if number != last:
-            context = _in_launch(step, lambda: family.next_context(decoded))  # noqa: B023
-    hazards = Hazards.of(runner.hazards) if runner.hazards else None
-    return Simulation(runner.outputs(), tuple(launches), cycles, tokens, runner.dram, hazards, tuple(runner.strays))
+
+def _timed(
+    launches: Sequence[tuple[LaunchResult, Future[_Measured]]], tokens: dict[str, int]
+) -> tuple[tuple[LaunchResult, ...], int, dict[str, int]]:
+    """The launches with their timing, on the program's clock; its cycles; the tokens that are left."""
+    done, cycles = [], 0
+    for result, future in launches:
+        measured = future.result()
+        done.append(replace(result, first_cycle=cycles, timing=measured.timing, account=measured.account))
+        if measured.timing is not None:
+            cycles, tokens = cycles + measured.timing.cycles, measured.tokens
+    return tuple(done), cycles, tokens
 
 
 def _give_back(instructions: int) -> None:
     """Free memory after a step of simulating a large launch: the arrays of the next step are larger."""
     if instructions > MANY:
         release_free_memory()
-
-
-def _both(first: Callable[[], T], second: Callable[[], U], *, together: bool) -> tuple[T, U]:
-    """Returns what both return; ``together`` in two threads. An error of the first goes before one of the second."""
-    if not together:
-        return first(), second()
-    with ThreadPoolExecutor(1, "clock") as pool:
-        beside = pool.submit(first)
-        try:
-            found = second()
-        except BaseException:
-            beside.result()
-            raise
-        return beside.result(), found
 
 
 def _narrow(timing: Timing) -> Timing:

@@ -7,6 +7,7 @@ import numpy as np
 
 from accel.errors import InvalidTensors, SimulationError
 from accel.host.host_executor import HostFunctions
+from accel.host.operator_work import OperatorWork
 from accel.isa.decode import Decoded
 from accel.isa.dram_windows import one_window_holds, place, window_map
 from accel.isa.family import Boxes, FunctionalModel, HazardChecker
@@ -28,6 +29,7 @@ class MachineState:
     Attributes:
         dram: the program's DRAM (bytes,); empty where it is inert.
         hazards: what each launch left open; empty for a bare stream, whose micro-ops nobody knows.
+        host_works: what the operators of each host step so far have to do.
         strays: the first changes of DRAM in each launch that no segment holds.
     """
 
@@ -40,6 +42,7 @@ class MachineState:
         self._dram_bytes = program.dram_bytes if self._inside is not None else _ADDRESSES
         self.hazards: list[Hazards] = []
         self.strays: list[Stray] = []
+        self.host_works: list[list[OperatorWork]] = []
         self._work = 0.0
         self.dram: Bytes = np.zeros(0, np.uint8)
         if function:
@@ -161,6 +164,7 @@ class MachineState:
         """
         if not self._function:
             return
+        self.host_works.append(self._host.prepare(step.module).works)
         results = self._host.run(step.module, [self._view(name) for name in step.inputs])
         if len(results) != len(step.outputs):
             raise SimulationError(

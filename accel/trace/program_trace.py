@@ -3,12 +3,13 @@
 It is columns, an array for each property, read a run of rows at a time from a simulation or from a file of any size.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from accel.trace.byte_ranges import Ranges
 from accel.trace.line_forms import csv_form, row_semantics, text_form
+from accel.trace.perfetto.modelled_tracks import ModelledSpan
 from accel.trace.perfetto.perfetto_document import perfetto_form
 from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.timeline.timeline import Timeline
@@ -52,17 +53,24 @@ class Trace:
         """Yields one line an instruction: index, launch, unit, operation, times, fields, waits, expression, origin."""
         return text_form(self._source)
 
-    def perfetto(self, window: TraceWindow | None = None, *, clock_mhz: float | None = None) -> Iterator[bytes]:
+    def perfetto(
+        self,
+        window: TraceWindow | None = None,
+        *,
+        clock_mhz: float | None = None,
+        modelled: Sequence[ModelledSpan] = (),
+    ) -> Iterator[bytes]:
         """Yields a document in Chrome's Trace Event Format, which Perfetto's viewer opens.
 
         Args:
             window: the cycles to show, and the most events; by default all cycles and the default number of events.
             clock_mhz: the clock by which times are shown; None shows a cycle as a microsecond.
+            modelled: times beside the trace, in tracks of their own where the window is all of it.
 
         Raises:
             CyclopsError: the trace has no times, as only function ran.
         """
-        return perfetto_form(self._source, window or TraceWindow(), clock_mhz)
+        return perfetto_form(self._source, window or TraceWindow(), clock_mhz, modelled)
 
     def timeline(self) -> Timeline:
         """Returns the timeline; each call reads all rows.

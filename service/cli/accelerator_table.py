@@ -9,7 +9,7 @@ from rich.text import Text
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Layer
 from accel.catalog.load_accelerator import accelerator_id
-from service.web.figures.document_words import bus_words, contracted, waiting_words
+from service.web.figures.document_words import bus_words, contracted, host_words, waiting_words
 
 
 def print_accelerator(accelerator: Accelerator, console: Console) -> None:
@@ -37,6 +37,7 @@ def _head(accelerator: Accelerator) -> Iterator[str]:
     )
     yield f"units {', '.join(accelerator.units)}; {waiting_words(accelerator)}"
     yield f"DRAM: {', '.join(bus_words(accelerator))}"
+    yield f"host: {host_words(accelerator)}"
 
 
 def _memories(accelerator: Accelerator) -> Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from service.cli import accelerator_commands, keys_commands
+from service.cli import accelerator_commands, host_commands, keys_commands
 from service.cli.options import (
     CalibrationMethod,
     Data,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(accelerator_commands.app)
+app.add_typer(host_commands.app)
 app.add_typer(keys_commands.app)
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
@@ -123,9 +124,12 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     dim: Dim = None,
     shape: Shape = None,
     schedule: Annotated[
-        Literal["quick", "timed"],
-        typer.Option(help="How tilings are chosen: by the planner's estimate, or by timing those priced alike."),
-    ] = "timed",
+        Literal["auto", "quick", "timed"],
+        typer.Option(
+            help="How tilings are chosen: by the planner's estimate, or by timing those priced alike; auto: by timing "
+            "where estimates do not agree with the clock."
+        ),
+    ] = "auto",
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,

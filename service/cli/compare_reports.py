@@ -98,6 +98,7 @@ def _run_table(a: ComparedRun, b: ComparedRun) -> Table:
         "verified": lambda run: {True: "yes", False: "NO", None: "not compared"}[run.verified],
         "cycles": lambda run: _number(run.cycles),
         "milliseconds": lambda run: "" if run.seconds is None else f"{run.seconds * 1e3:,.3f}",
+        "end to end, milliseconds (modelled)": _end_to_end,
         "bytes read": lambda run: _number(run.bytes_read),
         "bytes written": lambda run: _number(run.bytes_written),
         "instructions": lambda run: _number(run.instructions),
@@ -105,6 +106,8 @@ def _run_table(a: ComparedRun, b: ComparedRun) -> Table:
     }
     if a.energy_pj is None and b.energy_pj is None:
         del rows["energy, pJ"]
+    if not _end_to_end(a) and not _end_to_end(b):
+        del rows["end to end, milliseconds (modelled)"]
     for name, text in rows.items():
         table.add_row(name, _plain(text(a)), _plain(text(b)))
     return table
@@ -117,6 +120,12 @@ def _number(value: int | None) -> str:
 def _plain(text: str) -> str:
     """The text, which may be a user's, without rich's markup."""
     return text.replace("[", "\\[")
+
+
+def _end_to_end(run: ComparedRun) -> str:
+    """The time with the host; empty where it is not modelled."""
+    found = run.end_to_end
+    return "" if found is None or not found.modelled else f"{found.seconds * 1e3:,.3f}"
 
 
 def _print_fields(console: Console, what: str, fields: list[FieldDifference]) -> None:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from accel.errors import CyclopsError
 from accel.report.plan_documents import Plan, PlannedLaunch
+from accel.report.verdicts import end_to_end_line
 from service.cli.local_run import check_files, model_in_one_file, print_error, print_problem, sources_of
 from service.cli.report_tables import accelerator_label, print_title
 from worker.config.settings import Settings
@@ -54,6 +55,9 @@ def print_plan(plan: Plan, console: Console) -> None:
             console.print(f"{launch.name}: {line}", markup=False, highlight=False, soft_wrap=True)
     share = f"{plan.macs.share:.1%} of {plan.macs.total:,} multiply-accumulates on the accelerator"
     console.print(f"{share}; about {plan.estimated_cycles:,} cycles", style="bold", highlight=False)
+    if plan.end_to_end is not None:
+        line = end_to_end_line(plan.end_to_end.model_dump(exclude={"steps"}))
+        console.print(f"estimate, {line}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _node_table(plan: Plan) -> Table:

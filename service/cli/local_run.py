@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from accel.catalog.load_accelerator import document_digest
+from accel.driver.lowering_assistant import lowering_assistant
 from accel.errors import CompileError, CyclopsError, InvalidModel, InvalidProgram, InvalidTensors, SimulationError
 from accel.frontend.read.external_files import folder_data, single_file
 from accel.report.provenance import Sources, file_digest
@@ -198,7 +199,8 @@ def _execute(
         InternalFailureError: Cyclops is at fault.
     """
     try:
-        execute(work, written, settings, reached, cache=cache, report_only=report_only)
+        with lowering_assistant() if isinstance(work, ModelJobInputs) else nullcontext() as assistant:
+            execute(work, written, settings, reached, cache=cache, assistant=assistant, report_only=report_only)
     except (CyclopsError, MemoryError, OSError):
         raise
     except Exception as error:

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from accel.report.verdicts import EQUAL_DB, report_verdict, simulation_verdict
+from accel.report.verdicts import EQUAL_DB, end_to_end_line, report_verdict, simulation_verdict
 
 Report = Mapping[str, Any]
 
@@ -15,6 +15,8 @@ def print_report(report: Report, console: Console) -> None:
     """Print the layers, the host operators, and whether the outputs are right."""
     print_title(f"{accelerator_label(report)}: {_counted(report)}", console)
     console.print(_layer_table(report))
+    for line in _end_to_end_lines(report):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     for op in report["host_ops"]:
         console.print(
             f"on the host: {op['node']} ({op['op']}): {op['reason']}", markup=False, highlight=False, soft_wrap=True
@@ -41,6 +43,12 @@ def _accuracy_lines(report: Report) -> Iterator[str]:
             f"most is lost at {maker}: {worst['tensor']} is {worst['sqnr_db']:.1f} dB from the float network, "
             f"what it is made of {worst['before_db']:.1f} dB"
         )
+
+
+def _end_to_end_lines(report: Report) -> Iterator[str]:
+    """The time with the host, where launches were timed."""
+    if report.get("end_to_end") is not None and report["cycles"]:
+        yield end_to_end_line(report["end_to_end"])
 
 
 def energy_line(picojoules: float) -> str:
@@ -84,7 +92,7 @@ def print_simulation(report: Report, console: Console) -> None:
     print_title(_title(report), console)
     if report["units"]:
         console.print(_unit_table(report), highlight=False)
-    for line in _finding_lines(report):
+    for line in (*_end_to_end_lines(report), *_finding_lines(report)):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(simulation_verdict(report), style="bold", highlight=False, soft_wrap=True)
 

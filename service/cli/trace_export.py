@@ -10,8 +10,11 @@ from typing import Literal
 from rich.console import Console
 
 from accel.errors import CyclopsError
+from accel.report.comparison import read_report
+from accel.trace.perfetto.modelled_tracks import ModelledSpan
 from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.program_trace import Trace
+from service.jobs.job_report import modelled_spans
 
 _DONE, _FAILED, _REFUSED = 0, 1, 2
 Form = Literal["csv", "text", "perfetto"]
@@ -49,8 +52,17 @@ def _pieces(directory: Path, form: Form, window: _Window, clock_mhz: float | Non
     except OSError as error:
         raise CyclopsError(f"there is no trace.npz to read in {directory}: {error.strerror}", field="trace") from error
     if form == "perfetto":
-        return trace.perfetto(TraceWindow(*window), clock_mhz=clock_mhz)
+        return trace.perfetto(TraceWindow(*window), clock_mhz=clock_mhz, modelled=_modelled(directory))
     return trace.csv() if form == "csv" else trace.text()
+
+
+def _modelled(directory: Path) -> list[ModelledSpan]:
+    """The end-to-end time of the report beside the trace; nothing where there is no such report."""
+    try:
+        report = read_report((directory / "report.json").read_bytes(), "report")
+    except (OSError, CyclopsError):
+        return []
+    return [] if report.end_to_end is None else modelled_spans(report.end_to_end.model_dump())
 
 
 def _print_error(message: str, code: int) -> int:

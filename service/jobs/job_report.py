@@ -7,9 +7,12 @@ from typing import Any, Literal
 
 import pydantic
 
+from accel.report.end_to_end_documents import PARTS
+from accel.report.end_to_end_spans import part_spans
 from accel.report.memory_documents import MemoryPlan
 from accel.report.memory_occupancy import memory_occupancy
 from accel.report.report_documents import Report, SimulationReport
+from accel.trace.perfetto.modelled_tracks import ModelledSpan
 from worker.records.job_artifacts import Artifacts
 
 REPORT = "report.json"
@@ -17,7 +20,17 @@ _MOST_BYTES = 8 << 20  # of a report that is parsed for somebody: thousands of l
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 
 TableName = Literal[
-    "layers", "cycles", "limits", "accuracy", "tensors", "host-ops", "mismatches", "stages", "memory", "memories"
+    "layers",
+    "steps",
+    "cycles",
+    "limits",
+    "accuracy",
+    "tensors",
+    "host-ops",
+    "mismatches",
+    "stages",
+    "memory",
+    "memories",
 ]
 PLAN_TABLES = frozenset({"memory", "memories"})
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -27,6 +40,7 @@ _COLUMNS: Mapping[TableName, Mapping[str, str]] = {
         "name": "name",
         "op": "operator",
         "cycles": "cycles",
+        "overhead_cycles": "launch and caches, modelled [cycles]",
         "lower_bound": "lower bound [cycles]",
         "utilisation": "utilisation [share of 1]",
         "limited_by": "limited by",
@@ -35,6 +49,19 @@ _COLUMNS: Mapping[TableName, Mapping[str, str]] = {
         "bytes_written": "written [bytes]",
         "instructions": "instructions",
         "energy_pj": "energy [pJ]",
+        "nodes": "nodes",
+    },
+    "steps": {
+        "number": "step",
+        "name": "name",
+        "kind": "runs on",
+        "begin": "begin [cycle]",
+        "accelerator": "accelerator [cycles]",
+        "host": "host, modelled [cycles]",
+        "movement": "movement, modelled [cycles]",
+        "elements": "elements by class",
+        "nbytes": "read and written by the host [bytes]",
+        "crossing": "cleaned or invalidated [bytes]",
         "nodes": "nodes",
     },
     "cycles": {
@@ -116,16 +143,23 @@ def read_report(artifacts: Artifacts) -> dict[str, Any] | None:
         return None
 
 
+def modelled_spans(found: Mapping[str, Any]) -> list[ModelledSpan]:
+    """Returns a report's end-to-end time as tracks beside its trace: of accelerator, host and movement."""
+    spans = sorted(part_spans(found["steps"]), key=lambda span: PARTS.index(span.part))
+    return [ModelledSpan(span.part, span.step, span.begin, span.end) for span in spans]
+
+
 def report_csv(report: Mapping[str, Any], table: TableName, plan: MemoryPlan | None = None) -> str:
     """Returns a table of a report as CSV, units in its header; a value that the report lacks is an empty cell.
 
     Args:
         report: of a model's job, or of a program's.
-        table: ``layers`` in the program's order, counted from 1; ``cycles``, where they went, of the whole (layer 0)
-            and of each layer, by unit, category and cause, where no unit means the accelerator as a whole;
-            ``limits``, the changes that were timed; ``accuracy``, of outputs; ``tensors``, that of each;
-            ``host-ops``; ``mismatches``, elements that differ from what was expected; ``stages``, of the job, with
-            their times; ``memory``, the memory plan; ``memories``, how full each one is at most.
+        table: ``layers`` in the program's order, counted from 1; ``steps``, end to end, launches and host steps;
+            ``cycles``, where they went, of the whole (layer 0) and of each layer, by unit, category and cause, where
+            no unit means the accelerator as a whole; ``limits``, the changes that were timed; ``accuracy``, of
+            outputs; ``tensors``, that of each; ``host-ops``; ``mismatches``, elements that differ from what was
+            expected; ``stages``, of the job, with their times; ``memory``, the memory plan; ``memories``, how full
+            each one is at most.
         plan: the memory plan, if the job left one.
     """
     text, columns = io.StringIO(), _COLUMNS[table]
@@ -140,6 +174,11 @@ def _rows(report: Mapping[str, Any], table: TableName) -> Iterator[Mapping[str, 
     layers: Sequence[Mapping[str, Any]] = report["layers"] if "layers" in report else report["launches"]
     if table == "layers":
         yield from ({"number": number, **layer} for number, layer in enumerate(layers, 1))
+    elif table == "steps":
+        for number, step in enumerate((report.get("end_to_end") or {}).get("steps", ()), 1):
+            elements = [f"{kind} {count}" for kind, count in step["elements"].items()]
+            runs_on = "host" if step["kind"] == "host" else "accelerator"
+            yield {"number": number, **step, "kind": runs_on, "elements": elements}
     elif table == "cycles":
         for number, part in enumerate([{"name": "", "account": report.get("account")}, *layers]):
             yield from ({"layer": number, "name": part["name"], **row} for row in _account_rows(part.get("account")))

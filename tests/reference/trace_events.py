@@ -6,8 +6,15 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 _TIME = {"type": "number", "minimum": 0}
-_COMMON = {"pid": {"const": 1}, "tid": {"type": "integer", "minimum": 0}, "name": {"type": "string", "minLength": 1}}
-_WORDS = {"cat": {"enum": ["launch", "host", "instruction", "stall", "token", "address"]}, "args": {"type": "object"}}
+_COMMON = {
+    "pid": {"enum": [1, 2]},
+    "tid": {"type": "integer", "minimum": 0},
+    "name": {"type": "string", "minLength": 1},
+}
+_WORDS = {
+    "cat": {"enum": ["launch", "host", "instruction", "stall", "token", "address", "modelled"]},
+    "args": {"type": "object"},
+}
 
 
 def _event(phase: str, required: list[str], **properties: Any) -> dict[str, Any]:
@@ -49,11 +56,13 @@ def check(document: dict[str, Any]) -> None:
     error = next(Draft202012Validator(SCHEMA).iter_errors(document), None)
     assert error is None, error
     events = document["traceEvents"]
-    named = {event["tid"] for event in events if event["name"] == "thread_name"}
-    tracks: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    named = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
+    assert len({tid for _, tid in named}) == len(named)  # viewers may know threads by these alone
+    tracks: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
     for event in events:
         if event["ph"] in "Xsfi":
-            tracks[event["tid"]].append(event)
+            tracks[event["pid"], event["tid"]].append(event)
+            assert (event["pid"] == 2) == (event.get("cat") == "modelled"), event
     assert tracks.keys() <= named
     for track in tracks.values():
         _check_track(track)

@@ -40,8 +40,15 @@ class Settings(WebhookSettings):
     max_body_bytes: Annotated[int, Field(gt=0, description="largest body of any other request")] = 64 << 10
 
     job_seconds: Annotated[int, Field(gt=0, description="wall time of a job")] = 900
-    job_cpu_seconds: Annotated[int, Field(gt=0, description="processor time of a job, all threads")] = 1800
-    job_memory_bytes: Annotated[int, Field(gt=0, description="address space of a job")] = 16 << 30
+    job_cpu_seconds: Annotated[int, Field(gt=0, description="processor time of a job's process, all threads")] = 1800
+    job_memory_bytes: Annotated[int, Field(gt=0, description="address space of a job's process")] = 16 << 30
+    job_assistant: Annotated[
+        bool,
+        Field(
+            description="whether a second process, with the same limits, lowers beside a job's, if there are two "
+            "processors: answers come sooner, and a machine whose processors are all busy does a little less"
+        ),
+    ] = True
     job_file_bytes: Annotated[int, Field(gt=0, description="largest file a job may write")] = 2 << 30
     job_tasks: Annotated[int, Field(gt=0, description="threads of a job, and processes where it may start any")] = 512
     job_output_bytes: Annotated[int, Field(gt=0, description="all files that a job may leave, together")] = 4 << 30

@@ -2,7 +2,8 @@
 
 It is forked from the worker, which never touches the store, and confined (``worker/sandbox/confinement.py``): of the
 open descriptors it keeps a line to the supervisor, and its output, which the supervisor reads. It compiles and
-simulates in a scratch directory, where it reads its inputs and writes to two folders.
+simulates in a scratch directory, where it reads its inputs and writes to two folders. A second process that it forks
+before, an assistant that lowers half of the model's regions, is confined too, and has a line to it alone.
 """
 
 import contextlib
@@ -11,10 +12,11 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from accel.driver.lowering_assistant import LoweringAssistant, assist, line_to_assistant, may_assist
 from worker.config.settings import Settings
 from worker.execution.job_execution import execute
 from worker.execution.job_failure import StageRecorder, failure_problem, write_incident
@@ -110,6 +112,8 @@ class SupervisorLink(logging.Handler):
 
 _log = logging.getLogger(__name__)
 PROCESS_NAME = "cyclops-job"
+ASSISTANT_NAME = "cyclops-assist"
+_Assistant = tuple[int, socket.socket]
 OUT_OF_MEMORY_STATUS = 78  # the exit status of a process that had no memory left
 OUTPUT_FOLDER = "out"  # the directory of the artifacts in the scratch directory
 
@@ -118,6 +122,7 @@ class JobProcess:
     """A running process of a job.
 
     Attributes:
+        pid: its number.
         line: the line to it.
         output: a pipe of its standard output and error.
     """
@@ -125,13 +130,13 @@ class JobProcess:
     def __init__(self, pid: int, line: socket.socket, written: int) -> None:
         self.line = line
         self.output = written
-        self._pid = pid
+        self.pid = pid
         self._status: int | None = None
 
     def poll(self) -> int | None:
         """Returns its wait status once it has ended, else None."""
         if self._status is None:
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
             self._status = status if pid else None
         return self._status
 
@@ -139,11 +144,11 @@ class JobProcess:
         """Kills the process and its group, unless it has ended; returns its wait status."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # it may not have come to lead its group
-                os.killpg(self._pid, signal.SIGKILL)
-            os.kill(self._pid, signal.SIGKILL)
-            self._status = os.waitpid(self._pid, 0)[1]
+                os.killpg(self.pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
+            self._status = os.waitpid(self.pid, 0)[1]
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._pid, signal.SIGKILL)  # what it left behind keeps its group, and with it the number
+            os.killpg(self.pid, signal.SIGKILL)  # what it left behind keeps its group, and with it the number
         return self._status or 0
 
     def close(self) -> None:
@@ -180,24 +185,65 @@ def start_job_process(settings: Settings, scratch: Path) -> JobProcess:
 def _serve(line: socket.socket, writes: int, settings: Settings, scratch: Path) -> None:
     os.setsid()
     set_process_name(PROCESS_NAME)
+    assistant = _start_assistant(settings, scratch) if settings.job_assistant and may_assist() else None
     os.dup2(writes, 1)
     os.dup2(writes, 2)
     # its inputs come into the directory later: it may read them there, and write beside them only
-    confine(settings, scratch, writable=(OUTPUT_FOLDER, TEMPORARY), keep=(1, 2, line.fileno()))
+    kept = (1, 2, line.fileno(), *(() if assistant is None else (assistant[1].fileno(),)))
+    confine(settings, scratch, writable=(OUTPUT_FOLDER, TEMPORARY), keep=kept)
     link = SupervisorLink(line, settings.max_cache_entry_bytes)
     _log_into(link, settings.log_level)
     try:
-        _do(link, settings, scratch)
+        _do(link, settings, scratch, assistant)
     except MemoryError:  # there is not enough even to say so
         os._exit(OUT_OF_MEMORY_STATUS)
 
 
-def _do(link: SupervisorLink, settings: Settings, scratch: Path) -> None:
+@contextlib.contextmanager
+def _assisted(started: _Assistant | None) -> Iterator[LoweringAssistant | None]:
+    """Within, there is the assistant, if one was started; afterwards it has ended, and left nothing to reap."""
+    if started is None:
+        yield None
+        return
+    process, line = started
+    assistant = LoweringAssistant(line)
+    try:
+        yield assistant
+    finally:
+        assistant.close()
+        os.waitpid(process, 0)
+
+
+def _start_assistant(settings: Settings, scratch: Path) -> _Assistant | None:
+    """Fork the assistant, which dies with this process.
+
+    Returns:
+        Its number, and the line to it; None if there is no process for it.
+    """
+    ours, theirs = line_to_assistant()
+
+    def serve() -> None:
+        set_process_name(ASSISTANT_NAME)
+        confine(settings, scratch, writable=(), keep=(theirs.fileno(),))
+        assist(theirs)
+
+    try:
+        return start_child(serve), ours
+    except OSError:
+        ours.close()
+        return None
+    finally:
+        theirs.close()
+
+
+def _do(link: SupervisorLink, settings: Settings, scratch: Path, started: _Assistant | None) -> None:
     work = decode_inputs(link.receive()[0])
     _log.info("begun in process %d, with its inputs at hand", os.getpid())
     reached = StageRecorder(link.stage)
     try:
-        result = execute(work, scratch / OUTPUT_FOLDER, settings, reached, cache=link, kernels=link)
+        with _assisted(started) as assistant:
+            out = scratch / OUTPUT_FOLDER
+            result = execute(work, out, settings, reached, cache=link, kernels=link, assistant=assistant)
     except ConnectionError:  # no supervisor is left to report to
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the job must end with a reason

@@ -16,7 +16,7 @@ from accel.accelerator.memories import Memory
 from accel.accelerator.semantics import LayerSemantics, Semantics, all_layers, all_semantics, scalar_field
 from accel.errors import SimulationError
 from accel.expression.syntax_tree import AffineIndex, index_terms
-from accel.isa.decode import Decoded
+from accel.isa.decode import Decoded, SameAccelerator
 from accel.util.arrays import Bools, Int64
 
 LOOPS = 3  # hardware loops of an instruction
@@ -82,8 +82,13 @@ def sorts_of(accelerator: Accelerator) -> tuple[InstructionOperation, ...]:
     Raises:
         ExpressionError: an expression that means nothing; :func:`check_document` would have refused it.
     """
-    text = accelerator.model_dump_json(exclude={"source", "parameters", "composites"})
-    return _sorts(text)
+    return _sorts_of(SameAccelerator(accelerator))
+
+
+@functools.lru_cache(maxsize=32)
+def _sorts_of(same: SameAccelerator) -> tuple[InstructionOperation, ...]:
+    """Of the same object: equal ones have the same."""
+    return _sorts(same.accelerator.model_dump_json(exclude={"source", "parameters", "composites"}))
 
 
 @functools.lru_cache(maxsize=32)
@@ -200,6 +205,10 @@ def executions_of(decoded: Decoded) -> list[Executions]:
     Raises:
         SimulationError: the first instruction whose fields choose none of its operations, or that lacks a part.
     """
+    return decoded.derived(_executions)
+
+
+def _executions(decoded: Decoded) -> list[Executions]:
     accelerator, found = decoded.accelerator, []
     for sort, words in _all(decoded, accelerator):
         chosen = np.ones(len(words), np.bool_)

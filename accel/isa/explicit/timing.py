@@ -16,7 +16,7 @@ from accel.isa.decode import Decoded
 from accel.isa.explicit import timing_decoupled, timing_in_order
 from accel.isa.explicit import timing_layout as layout
 from accel.isa.explicit.accesses import Accesses, ranges_of
-from accel.isa.explicit.costs import bus_cycles_of, cycles_of, doing
+from accel.isa.explicit.costs import LaunchCosts, doing
 from accel.isa.family import PREVIOUS, Family, TimeLaunch, Timing, Variation, places_back
 from accel.isa.kernel_types import MATRIX, SCALAR
 from accel.isa.variations import OfLaunch, Scaled, scaled_variations, time_of, with_fields
@@ -103,12 +103,16 @@ _ORDER_CAUSE = {"in_order": "issue", "hazards": "window", "tokens": "issue"}
 
 @dataclass(frozen=True)
 class Accessing:
-    """What no variation changes of a launch: the unit (n,) of each instruction, the memory it touches, its tokens."""
+    """What no variation changes of a launch: the unit (n,) of each instruction, the memory it touches, its tokens.
+
+    ``costs`` gives those of any variation.
+    """
 
     unit: Int64
     accesses: Accesses
     pops: Transfers
     pushes: Transfers
+    costs: LaunchCosts
 
 
 def accessing(decoded: Decoded) -> Accessing:
@@ -117,7 +121,8 @@ def accessing(decoded: Decoded) -> Accessing:
     Raises:
         SimulationError: see :func:`accel.isa.explicit.operations.executions_of`.
     """
-    return Accessing(units_of(decoded), ranges_of(decoded), pops_of(decoded), pushes_of(decoded))
+    costs = decoded.derived(LaunchCosts)
+    return Accessing(units_of(decoded), ranges_of(decoded), pops_of(decoded), pushes_of(decoded), costs)
 
 
 def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
@@ -194,13 +199,13 @@ def _stream(decoded: Decoded, known: Accessing) -> layout.Stream:
     """The launch as the kernels take it. A copy takes the cycles that it is on a shared bus at least."""
     accelerator = decoded.accelerator
     counts = [memory.ports for memory in accelerator.memories]
-    beats = bus_cycles_of(decoded)
+    beats = known.costs.bus_cycles(accelerator)
     ports = np.full((len(counts), max(counts, default=1)), _NEVER_FREE, np.int64)
     for memory, count in enumerate(counts):
         ports[memory, :count] = 0
     return layout.Stream(
         unit=known.unit,
-        cycles=np.maximum(cycles_of(decoded), beats),
+        cycles=np.maximum(known.costs.cycles(accelerator), beats),
         accesses=known.accesses.table,
         start=known.accesses.start,
         pops=known.pops.queue,

@@ -246,14 +246,19 @@ class Capabilities:
             raise ValueError("an answer names no operation")
         self.recalled.update(answers)
 
-    def dump(self) -> bytes | None:
-        """Returns all answers as JSON; None if none is new."""
+    def dump(self) -> bytes:
+        """Returns all answers as JSON."""
         places = {id(meaning): place for place, meaning in enumerate(self.known)}
         given = {
             repr(key): (None if answer.meaning is None else places[id(answer.meaning)], answer.why)
             for key, answer in self.answers.items()
         }
-        return None if given.keys() <= self.recalled.keys() else _ANSWERS.dump_json({**self.recalled, **given})
+        return _ANSWERS.dump_json({**self.recalled, **given})
+
+    @property
+    def asked_anew(self) -> bool:
+        """Whether there are answers that were not recalled."""
+        return not {repr(key) for key in self.answers} <= self.recalled.keys()
 
     def _nest(self, value: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], *, shared: bool) -> AffineNest:
         """The nest of ``value`` over some tiles; what does it does any tiles.

@@ -14,7 +14,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Layer
 from accel.errors import CompiledTooLarge, CompileError
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
-from accel.host.host_graph import write_host_graph
+from accel.host.host_graph import HostGraph, write_host_graph
 from accel.host.relax_rules import RULES
 from accel.host.relax_translation import UntranslatableError, translate
 from accel.lowering.codegen.microop_tables import expand_tables, microops_of
@@ -31,6 +31,7 @@ from accel.lowering.ir.host_runs import (
     wholes,
 )
 from accel.program.program_model import MOST_INSTRUCTIONS, HostStep, InstructionOrigin, Launch, Program, Segment
+from accel.program.written_tensors import read_unwritten
 from accel.util.arrays import Int64, Words
 
 _LIMIT = 1 << 32  # bytes of DRAM that a program may map
@@ -49,10 +50,24 @@ def emit(module: LoweredModule | ir.IRModule, accelerator: Accelerator, arrange:
         arrange: how the instructions of a launch are sent; None: as the function's text has them.
 
     Raises:
-        CompileError: a field that cannot hold its value, or more DRAM than can be addressed.
+        CompileError: a field that cannot hold its value, a tensor that nothing makes, or more DRAM than can be
+            addressed.
     """
     lowered = module if isinstance(module, LoweredModule) else LoweredModule.of(module, accelerator)
     return _Emitter(lowered, accelerator, arrange).program()
+
+
+def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, list[HostGraph]]:
+    """The program of a packed module without instructions, and apart from it the graphs of its host steps.
+
+    Steps and DRAM map are as :func:`emit` makes them; tables of micro-ops, which follow from the instructions, are not
+    there.
+
+    Raises:
+        CompileError: a step that the host cannot run, or more DRAM than can be addressed.
+    """
+    walk = _Outline(LoweredModule(module, {}), accelerator, None)
+    return walk.program(), walk.graphs
 
 
 @dataclass
@@ -122,7 +137,7 @@ class _Emitter:
                 self._launch(run)
             else:
                 self._host(run, {b.var for b in run.bindings if last_read.get(b.var, -1) > index})
-        return Program(
+        program = Program(
             accelerator=self.accelerator,
             segments=self.dram.segments,
             image=self.dram.image,
@@ -134,6 +149,8 @@ class _Emitter:
             origins=tuple(self.origins),
             dram_bytes=self.dram.top,
         )
+        _check_written(program)
+        return program
 
     def _reserve(self, runs: list[HostRun | LaunchRun]) -> None:
         """Room for all instructions; what linking leaves out of them is never touched, and takes no memory."""
@@ -179,12 +196,15 @@ class _Emitter:
         self.steps.append(
             HostStep(
                 name=f"host{len(self.steps)}",
-                module=write_host_graph(graph),
+                module=self._text(graph),
                 nodes=nodes,
                 inputs=taken,
                 outputs=made,
             )
         )
+
+    def _text(self, graph: HostGraph) -> str:
+        return write_host_graph(graph)
 
     def _launch(self, run: LaunchRun) -> None:
         function = str(run.call.args[0].name_hint)
@@ -193,9 +213,24 @@ class _Emitter:
         outputs = self._results(run.var)
         if info.border is not None:
             self.dram.fill(outputs, info.border)
-        region, segments = self.objects[function], [*inputs, *outputs]
+        begin, table = self.count, self._link(function, [*inputs, *outputs], info)
+        self.steps.append(
+            Launch(
+                name=info.name,
+                op=info.op,
+                nodes=info.nodes,
+                begin=begin,
+                count=self.count - begin,
+                macs=info.macs,
+                inputs=tuple(segment.name for segment in [*inputs, *table]),
+                outputs=tuple(segment.name for segment in outputs),
+            )
+        )
+
+    def _link(self, function: str, segments: Sequence[Segment], info: LaunchInfo) -> list[Segment]:
+        """Append the instructions of a launch; returns the table of micro-ops that they walk, if any."""
+        region, table = self.objects[function], self._microops(function)
         bases = [segment.address // unit for segment, unit in zip(segments, region.units, strict=True)]
-        table = self._microops(function)
         bases += [entry.address // table_unit(entry) for entry in table]
         words, origin = region.code.link(bases, self.accelerator)
         if self.arrange is not None:
@@ -206,18 +241,7 @@ class _Emitter:
         self.words[begin : self.count] = words
         self.origin[begin : self.count] = origin + np.int32(len(self.origins))
         self._add_origins(function, info)
-        self.steps.append(
-            Launch(
-                name=info.name,
-                op=info.op,
-                nodes=info.nodes,
-                begin=begin,
-                count=len(words),
-                macs=info.macs,
-                inputs=tuple(segment.name for segment in [*inputs, *table]),
-                outputs=tuple(segment.name for segment in outputs),
-            )
-        )
+        return table
 
     def _argument(self, argument: relax.Expr, launch: str, index: int) -> Segment:
         if isinstance(argument, relax.Var):
@@ -252,6 +276,33 @@ class _Emitter:
             table = isinstance(instruction, Copy) and layout is not None and instruction.memory == layout.memory
             stage = "allocate" if table else "inject" if pragma else "sync"
             self.origins.append(InstructionOrigin(info.nodes, function, site.number, "" if table else pragma, stage))
+
+
+class _Outline(_Emitter):
+    """The same walk, with launches of no instructions and host steps without texts, whose graphs are kept."""
+
+    def __init__(self, lowered: LoweredModule, accelerator: Accelerator, arrange: Arrange | None) -> None:
+        super().__init__(lowered, accelerator, arrange)
+        self.graphs: list[HostGraph] = []
+
+    def _text(self, graph: HostGraph) -> str:
+        self.graphs.append(graph)
+        return ""
+
+    def _reserve(self, runs: list[HostRun | LaunchRun]) -> None:
+        """Nothing to have room for."""
+
+    def _link(self, function: str, segments: Sequence[Segment], info: LaunchInfo) -> list[Segment]:  # noqa: ARG002
+        return []
+
+
+def _check_written(program: Program) -> None:
+    """Refuse a program whose graph has lost what makes a tensor: it would compute with zeros."""
+    found = read_unwritten(program)
+    if found is not None:
+        step, name = found
+        reader = "the program's end" if step is None else step.name
+        raise CompileError(f"nothing makes {name}, which {reader} reads", field=f"node:{reader}")
 
 
 def _alignment(accelerator: Accelerator) -> int:

@@ -8,7 +8,9 @@ of one does not depend on the others.
 
 import textwrap
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import cached_property
 
 from pydantic import TypeAdapter
@@ -82,6 +84,23 @@ def merged_passes(
 
 _STAGES = TypeAdapter(dict[str, StageText])
 _LENGTH = 8  # bytes of the texts' length
+_GIVEN = (1, 3)  # of five regions those that are lowered beside
+
+
+@dataclass(frozen=True)
+class LoweredBeside:
+    """A region that another process has lowered: its entry, as the cache keeps it, and its words (n, words_each).
+
+    ``entry`` is None where it has not done so, ``words`` also where nobody asked. ``gone`` says that the process is.
+    """
+
+    entry: bytes | None = None
+    words: bytes | None = None
+    gone: bool = False
+
+
+LowerBeside = Callable[[str], Future[LoweredBeside]]
+"""Begins to lower a region, given by its attribute, in another process."""
 
 
 class RegionCache:
@@ -90,18 +109,21 @@ class RegionCache:
     Args:
         packed: the module as ``pack`` left it.
         target: what it is for.
-        stages: names of the stages that will follow, in their order.
+        stages: the stages that will follow by name, in their order.
         cache: where objects are looked for, and put.
-        lowered: regions that the job has compiled already, to time them, by their attribute.
+        lowered: regions that the job has compiled already, to time them, by their attribute; as entries those that
+            another process has.
+        beside: lowers two of five regions that are known nowhere: it prints what it makes, which here a thread does.
     """
 
     def __init__(
         self,
         packed: ir.IRModule,
         target: Target,
-        stages: Sequence[str],
+        stages: Mapping[str, Lower],
         cache: CacheStore | None = None,
-        lowered: Mapping[str, LoweredRegion] | None = None,
+        lowered: Mapping[str, LoweredRegion | bytes] | None = None,
+        beside: LowerBeside | None = None,
     ) -> None:
         functions = {str(variable.name_hint): function for variable, function in region_functions(packed).items()}
         document = target.accelerator.unsized().model_dump_json()
@@ -111,51 +133,75 @@ class RegionCache:
         self._functions = functions
         regions = {name: str(function.attrs[REGION]) for name, function in functions.items()}
         self._keys = {name: cache_key("region", document, region) for name, region in regions.items()}
+        self._stages = dict(stages)
         self._names = list(stages)
         self._found: dict[str, dict[str, StageText]] = {}
         self._records: dict[str, dict[str, StageRecord]] = {}
         self._texts: dict[str, dict[str, StageText]] = {}
         self._printing = threading.RLock()
         self._objects: dict[str, RegionObject] = {}
-        self._find()
-        self.cached = {name: name in self._objects for name in functions}
-        lowered = lowered or {}
-        self._made = {
-            name: lowered[region] for name, region in regions.items() if region in lowered and name not in self._objects
-        }
-        known = {*self._objects, *self._made}
-        self._module = ir.IRModule({name: functions[name] for name in functions if name not in known})
-
-    def _find(self) -> None:
-        """Take from the cache what is there; an entry that cannot be read is as good as none."""
         for name, key in self._keys.items():
-            data = self._kept.get(key)
-            if data is None:
-                continue
-            try:
-                texts, region = _load(data)
-            except ValueError:
-                continue
-            wide = region.code.words.shape[1] * WORD
-            accelerator = self._target.accelerator
-            if (
-                set(texts) == set(self._names)
-                and wide == accelerator.word_bits
-                and fits(buffer_extents(region.buffers), accelerator)
-            ):
-                self._found[name], self._objects[name] = texts, region
+            self._take(name, self._kept.get(key))
+        self.cached = {name: name in self._objects for name in functions}
+        self._made: dict[str, LoweredRegion] = {}
+        for name, region in regions.items():
+            known = None if name in self._objects else (lowered or {}).get(region)
+            if isinstance(known, LoweredRegion):
+                self._made[name] = known
+            else:
+                self._take(name, known)
+        left = [name for name in functions if name not in self._objects and name not in self._made]
+        given = [name for place, name in enumerate(left) if place % 5 in _GIVEN]
+        self._beside = {name: beside(regions[name]) for name in given} if beside is not None else {}
+        self._module = ir.IRModule({name: functions[name] for name in left if name not in self._beside})
 
-    def lower(self, stage: str, lower: Lower) -> None:
-        """Run one stage on what was not found.
+    def _take(self, name: str, entry: bytes | None) -> bool:
+        """Take a function as an entry has it; returns False for one that cannot be read, which is as good as none."""
+        if entry is None:
+            return False
+        try:
+            texts, region = load_entry(entry)
+        except ValueError:
+            return False
+        wide, accelerator = region.code.words.shape[1] * WORD, self._target.accelerator
+        if (
+            set(texts) != set(self._names)
+            or wide != accelerator.word_bits
+            or not fits(buffer_extents(region.buffers), accelerator)
+        ):
+            return False
+        self._found[name], self._objects[name] = texts, region
+        return True
+
+    def lower(self, stage: str) -> None:
+        """Run one stage on what was not found, and nobody lowers beside.
 
         Raises:
             CompileError: as the stage does.
         """
-        records = {name: region.stages[stage] for name, region in self._made.items()}
+        self._records[stage] = {}
         if self._module.functions:
-            self._module, made = run_stage(self._module, self._target, lower)
-            records |= made
-        self._records[stage] = records
+            self._module, self._records[stage] = run_stage(self._module, self._target, self._stages[stage])
+
+    def _collect(self) -> None:
+        """Wait for what is lowered beside, and lower here what was not.
+
+        Raises:
+            CompileError: as a stage does.
+        """
+        with self._printing:
+            for name in list(self._beside):
+                if not self._take(name, self._beside[name].result().entry):
+                    self._made[name] = self._lowered_here(name)
+                del self._beside[name]
+
+    def _lowered_here(self, name: str) -> LoweredRegion:
+        function, records = self._functions[name], {}
+        module = ir.IRModule({name: function})
+        for stage, lower in self._stages.items():
+            module, made = run_stage(module, self._target, lower)
+            records[stage] = made[name]
+        return LoweredRegion(function, records, region_object(module[name], self._target.accelerator))
 
     def text(self, stage: str) -> tuple[str, list[tuple[str, str | None]]]:
         """Prints what a stage left that has run; a thread of its own may ask.
@@ -185,8 +231,10 @@ class RegionCache:
         """The texts of a stage by function, which are printed once."""
         with self._printing:
             if stage not in self._texts:
+                self._collect()
+                made = {name: region.stages[stage] for name, region in self._made.items()} | self._records[stage]
                 found = {name: texts[stage] for name, texts in self._found.items()}
-                self._texts[stage] = found | {name: made.text() for name, made in self._records[stage].items()}
+                self._texts[stage] = found | {name: record.text() for name, record in made.items()}
             return self._texts[stage]
 
     def print_kept(self, stage: str) -> None:
@@ -198,8 +246,9 @@ class RegionCache:
         """The module with the objects of its regions, once every stage has run.
 
         Raises:
-            CompileError: as ``encode`` does.
+            CompileError: as ``encode`` does; for what was lowered beside, as a stage does.
         """
+        self._collect()
         self._objects |= {name: region.made for name, region in self._made.items()}
         for variable, function in region_functions(self._module).items():
             self._objects[str(variable.name_hint)] = region_object(function, self._target.accelerator)
@@ -210,16 +259,20 @@ class RegionCache:
         for name, region in self._objects.items():
             if self._kept.present and not self.cached[name]:
                 texts = {stage: self._texts_of(stage)[name] for stage in self._names}
-                self._kept.put(self._keys[name], _dump(texts, region))
+                self._kept.put(self._keys[name], dump_entry(texts, region))
 
 
-def _dump(texts: dict[str, StageText], region: RegionObject) -> bytes:
-    """An entry: the function after each stage, and its object."""
+def dump_entry(texts: dict[str, StageText], region: RegionObject) -> bytes:
+    """Returns an entry: the function after each stage, nameless, and its object."""
     text = _STAGES.dump_json(texts)
     return b"".join([len(text).to_bytes(_LENGTH, "little"), text, dump_object(region)])
 
 
-def _load(data: bytes) -> tuple[dict[str, StageText], RegionObject]:
-    """The inverse of ``_dump``; ValueError for anything else."""
+def load_entry(data: bytes) -> tuple[dict[str, StageText], RegionObject]:
+    """Returns what :func:`dump_entry` was given.
+
+    Raises:
+        ValueError: it is anything else.
+    """
     end = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     return _STAGES.validate_json(data[_LENGTH:end]), load_object(data[end:])

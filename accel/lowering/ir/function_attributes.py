@@ -145,7 +145,12 @@ def region_of(function: ir.BaseFunc) -> AnyRegion | None:
     """The region that a composite or a PrimFunc is marked as, or None for host functions."""
     if function.attrs is None or REGION not in function.attrs:
         return None
-    stored = _REGION.validate_json(str(function.attrs[REGION]))
+    return load_region(str(function.attrs[REGION]))
+
+
+def load_region(text: str) -> AnyRegion:
+    """The inverse of ``dump_region``."""
+    stored = _REGION.validate_json(text)
     if stored.epilogue is None or stored.tiling is None:
         return VectorRegion(_PROGRAM.validate_python(stored.shape), stored.views)
     shape = _SHAPES[stored.kind].validate_python(stored.shape)

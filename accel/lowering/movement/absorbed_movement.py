@@ -8,27 +8,24 @@ instruction can address is asked of the stages themselves, region by region.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tvm import ir, relax
 
 from accel.accelerator.target import Target
-from accel.lowering.ir.function_attributes import LaunchInfo
+from accel.lowering.movement.launch_costs import LaunchCosts, read_through, with_view
 from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Moved, Window
 from accel.lowering.movement.movement_operators import onwards, shape_of_value, windows_of
-from accel.lowering.movement.movement_programs import movement_programs
 from accel.lowering.movement.program_orders import lying
-from accel.lowering.movement.region_prices import Price, RegionPrices
+from accel.lowering.movement.region_prices import Prices, RegionPrices
 from accel.region.affine_view import AffineView, NotAffineError, whole
-from accel.region.kinds import AnyRegion, VectorRegion, Views
+from accel.region.kinds import AnyRegion, VectorRegion
 from accel.region.vector_program import UNIT
 
-MOVE = "move"
-"""The operator of launches that only move a tensor."""
 
-
-def absorb_movement(module: ir.IRModule, target: Target, price: Price) -> ir.IRModule:
+def absorb_movement(module: ir.IRModule, target: Target, prices: Prices) -> ir.IRModule:
     """Returns a packed module in which launches do what they can of the movement between them."""
-    return _Absorber(module, target, price).module()
+    return _Absorber(module, target, prices).module()
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,15 @@ class _Destination:
     view: AffineView
     fill: float | None
     order: tuple[int, ...] = ()
+
+
+class _Store(NamedTuple):
+    """A way to store a result: readers that cannot read it and cycles, which of equals is better, where, and how."""
+
+    cost: tuple[int, int]
+    rank: int
+    destination: _Destination | None
+    region: AnyRegion
 
 
 def _ordered(destination: _Destination) -> ir.Call:
@@ -65,10 +71,11 @@ def _unlike(destinations: Iterable[_Destination]) -> Iterator[_Destination]:
 class _Absorber:
     """``main``, launch by launch."""
 
-    def __init__(self, module: ir.IRModule, target: Target, price: Price) -> None:
-        self._module, self._accelerator = module, target.accelerator
+    def __init__(self, module: ir.IRModule, target: Target, prices: Prices) -> None:
+        self._module = module
         self._graph = LaunchGraph(module, target.contraction)
-        self._prices = RegionPrices(target.accelerator, price)
+        self._prices = RegionPrices(target.accelerator, prices)
+        self._costs = LaunchCosts(self._graph, self._prices, target.accelerator)
         gemm = target.contraction
         self._tiles = {gemm.rows, gemm.in_channels, gemm.out_channels} - {1}
 
@@ -149,47 +156,46 @@ class _Absorber:
         if launch is not None and launch.var is launch.was and self._graph.is_alone(chain):
             with suppress(NotAffineError):
                 _, view, fill = self._graph.views_at(chain, len(chain) - 1, window)
-                views = _with_view(launch.region.views, len(launch.arguments), view)
+                views = with_view(launch.region.views, len(launch.arguments), view)
                 region = self._in_best_order(replace(launch.region, views=views))
                 dense = isinstance(launch.region, VectorRegion) or view.has_dense_rows
                 if region is not None and dense and fill is None and self._prices.can(region):
                     info = self._graph.with_nodes(launch.info, (*chain[:-1], var))
                     return replace(launch, var=var, region=region, info=info, changed=True)
-        return next(self._moving(chain, var, window), None)
+        return next(self._costs.programs(chain, var, window), None)
 
     # stores
 
     def _store(self, launch: Launch) -> None:
         """Let the stores of a launch write where it costs the least, along the movement behind it."""
-        options = list(_unlike(self._destinations(launch)))
-        options += self._in_other_orders(launch)
-        if not options:
-            return
+        for store in self._stores(launch):
+            best = store.destination
+            if best is None:
+                return
+            if self._prices.can(store.region):
+                border = launch.info.border if best.fill is None else int(best.fill)
+                launch.info = replace(self._graph.with_nodes(launch.info, best.passed), border=border)
+                launch.region, launch.var, launch.changed = store.region, best.var, True
+                if best.order and launch.was is not None:
+                    self._graph.order(launch.was, _ordered(best))
+                return
+
+    def _stores(self, launch: Launch) -> list[_Store]:
+        """The ways in which a launch may store its result, the cheapest first; the one that it has is among them."""
         readers = self._readers_of(launch.var)
         # one that costs the same is better farther away, and best where the result is
-        found: list[tuple[tuple[int, int], int, _Destination | None, AnyRegion]] = []
-        found.append((self._cost(launch.region, None, launch.var, readers), 0, None, launch.region))
-        for distance, destination in enumerate(options):
-            views = _with_view(launch.region.views, len(launch.arguments), destination.view)
+        found = [_Store(self._costs.of_result(launch.region, None, launch.var, readers), 0, None, launch.region)]
+        for distance, destination in enumerate([*_unlike(self._destinations(launch)), *self._in_other_orders(launch)]):
+            views = with_view(launch.region.views, len(launch.arguments), destination.view)
             region = self._in_best_order(replace(launch.region, views=views))
             if region is None:
                 continue
+            costs = self._costs
             if destination.order:
-                self._graph.values[launch.var] = _ordered(destination)
-            cost = self._cost(region, destination.view, destination.var, readers)
-            found.append((cost, -1 - distance if not destination.order else 1, destination, region))
-            if destination.order:
-                del self._graph.values[launch.var]
-        for _, _, best, region in sorted(found, key=lambda option: option[:2]):
-            if best is None:
-                return
-            if self._prices.can(region):
-                border = launch.info.border if best.fill is None else int(best.fill)
-                launch.info = replace(self._graph.with_nodes(launch.info, best.passed), border=border)
-                launch.region, launch.var, launch.changed = region, best.var, True
-                if best.order and launch.was is not None:
-                    self._graph.values[launch.was] = self._graph.ordered[launch.was] = _ordered(best)
-                return
+                costs = costs.supposing(launch.var, _ordered(destination))
+            cost = costs.of_result(region, destination.view, destination.var, readers)
+            found.append(_Store(cost, 1 if destination.order else -1 - distance, destination, region))
+        return sorted(found, key=lambda store: (store.cost, store.rank))
 
     def _in_other_orders(self, launch: Launch) -> Iterator[_Destination]:
         """Tensors of the axes of a vector program's result in the orders in which its operands lie."""
@@ -217,43 +223,6 @@ class _Absorber:
             if argument is var or self._graph.source(argument, {var}) is not None
         ]
 
-    def _cost(
-        self, region: AnyRegion, view: AffineView | None, var: relax.Var, readers: Sequence[tuple[Launch, int]]
-    ) -> tuple[int, int]:
-        """What it costs that a region leaves ``var``: readers that cannot read it, and cycles of vector programs.
-
-        Regions of contractions move whole elements of memories, wherever these lie, in nearly the same time.
-        """
-        own = self._prices.best(region) if isinstance(region, VectorRegion) else None
-        cycles = 0 if own is None else own[0]
-        unable = int(view is not None and not view.has_dense_rows and not isinstance(region, VectorRegion))
-        for launch, place in readers:
-            moved = self._graph.source(launch.arguments[place], {var})
-            read = launch.region if moved is None else self._through(launch, {place: moved})
-            priced = self._prices.best(read) if isinstance(read, VectorRegion) else None
-            if priced is not None or (
-                not isinstance(read, VectorRegion) and (moved is None or moved[2].has_dense_rows)
-            ):
-                cycles += 0 if priced is None else priced[0]
-                continue
-            program = self._cycles_of_move(launch.arguments[place], var)
-            unable += program is None
-            cycles += program or 0
-        return unable, cycles
-
-    def _cycles_of_move(self, argument: relax.Expr, var: relax.Var) -> int | None:
-        """What a program takes that makes an argument of a variable; None where no instructions do."""
-        chain = self._graph.chain(argument, {var})
-        found = None if chain is None else next(self._moving(chain, var, None), None)
-        return None if found is None else self._prices.price(found.region)
-
-    def _in_best_order(self, region: AnyRegion) -> AnyRegion | None:
-        """A region in the order that takes the fewest cycles; None where no instructions do it."""
-        if not isinstance(region, VectorRegion):
-            return region
-        found = self._prices.best(region)
-        return None if found is None else found[1]
-
     def _destinations(self, launch: Launch) -> Iterator[_Destination]:
         """The ends of the movement behind a result that nobody else reads, the nearest first."""
         shape = shape_of_value(launch.var)
@@ -279,31 +248,44 @@ class _Absorber:
     # loads
 
     def _load(self, launch: Launch, stored: set[relax.Var]) -> None:
-        """Let the loads of a launch read what lies in DRAM through the movement before it, as far as they can."""
-        moved = {}
-        for place, argument in enumerate(launch.arguments):
-            found = self._graph.source(argument, stored)
-            if found is not None:
-                moved[place] = found
-        if not moved:
+        """Let the loads of a launch read what lies in DRAM through the movement before it, where that is best."""
+        sources = ((place, self._graph.source(argument, stored)) for place, argument in enumerate(launch.arguments))
+        moved = {place: source for place, source in sources if source is not None}
+        before = replace(launch, arguments=list(launch.arguments))
+        self._read_all(launch, moved)
+        dear = {
+            place: cycles
+            for place, source in moved.items()
+            if launch.arguments[place] is not before.arguments[place]
+            and (cycles := self._costs.of_better_move(before, place, source)) is not None
+        }
+        if not dear:
             return
-        if self._read(launch, moved) or len(moved) == 1:
-            return
-        for place, source in moved.items():
-            self._read(launch, {place: source})
+        # how a result is best stored depends on how its operands are read
+        self._read_all(before, {place: source for place, source in moved.items() if place not in dear})
+        unable, cycles = self._stores(before)[0].cost
+        if (unable, cycles + sum(dear.values())) < self._stores(launch)[0].cost:
+            launch.region, launch.arguments, launch.info = before.region, before.arguments, before.info
 
-    def _through(self, launch: Launch, moved: Mapping[int, Moved]) -> AnyRegion:
-        views: Views = launch.region.views
-        for place, (_, _, view) in moved.items():
-            views = _with_view(views, place, view)
-        return replace(launch.region, views=views)
+    def _read_all(self, launch: Launch, moved: Mapping[int, Moved]) -> None:
+        """Let a launch read all arguments where they are moved from; or, if no loads can, those that they can."""
+        if moved and not self._read(launch, moved) and len(moved) > 1:
+            for place, source in moved.items():
+                self._read(launch, {place: source})
+
+    def _in_best_order(self, region: AnyRegion) -> AnyRegion | None:
+        """A region in the order that takes the fewest cycles; None where no instructions do it."""
+        if not isinstance(region, VectorRegion):
+            return region
+        found = self._prices.best(region)
+        return None if found is None else found[1]
 
     def _read(self, launch: Launch, moved: Mapping[int, Moved]) -> bool:
         """Let a launch read arguments where they are moved from; False if no loads can."""
         whole_rows = isinstance(launch.region, VectorRegion) or all(
             view.has_dense_rows for _, _, view in moved.values()
         )
-        region = self._in_best_order(self._through(launch, moved)) if whole_rows else None
+        region = self._in_best_order(read_through(launch, moved)) if whole_rows else None
         if region is None or not self._prices.can(region):
             return False
         launch.region, launch.changed = region, True
@@ -322,44 +304,15 @@ class _Absorber:
             chain = self._graph.chain(argument, stored)
             if chain is None:
                 continue
-            found = next(self._moving(chain, argument, None), None)
+            found = next(self._costs.programs(chain, argument, None), None)
             pieces = None if found is not None else next(self._in_pieces(chain, argument), None)
             if found is not None:
                 info = found.info if found.info.nodes else replace(found.info, name=launch.info.name)
-                self._graph.launches[argument] = replace(found, info=info)
+                self._graph.moves[argument] = replace(found, info=info)
             elif pieces is not None:
                 self._graph.joined[argument] = pieces
             if found is not None or pieces is not None:
                 stored.add(argument)
-
-    def _moving(self, chain: Sequence[relax.Expr], var: relax.Var, window: Window | None) -> Iterator[Launch]:
-        """The launches that make ``var`` of what lies in DRAM, the end of a chain; or a window of it."""
-        for middle in reversed(range(len(chain))):
-            found = self._moving_at(chain, middle, var, window)
-            if found is not None:
-                yield found
-
-    def _moving_at(
-        self,
-        chain: Sequence[relax.Expr],
-        middle: int,
-        var: relax.Var,
-        window: Window | None,
-        piece: Window | None = None,
-    ) -> Launch | None:
-        try:
-            source, result, fill = self._graph.views_at(chain, middle, window, piece)
-        except NotAffineError:
-            return None
-        programs = movement_programs(source, result, str(var.ty.dtype), self._accelerator)
-        region = self._prices.cheapest(programs)
-        if region is None:
-            return None
-        info = LaunchInfo(name="", op=MOVE, nodes=(), macs=0, border=None if fill is None else int(fill))
-        passed = [each for each in chain[:-1] if isinstance(each, relax.Var)]
-        info = self._graph.with_nodes(info, (*passed, var))
-        info = replace(info, name=next(iter(info.nodes), str(var.name)))
-        return Launch(var, region, [chain[-1]], info, None, changed=True)
 
     def _in_pieces(self, chain: Sequence[relax.Expr], whole_var: relax.Var) -> Iterator[list[Launch]]:
         """The launches that make a variable in two pieces, one of them of whole tiles, as padding fills the rest."""
@@ -373,14 +326,7 @@ class _Absorber:
                         begun[axis], extents[axis] = first, count
                         var = relax.DataflowVar(f"{whole_var.name}_piece{number}", whole_var.ty)
                         piece = Window(tuple(extents), tuple(begun))
-                        parts.append(self._moving_at(chain, middle, var, None, piece))
+                        parts.append(self._costs.program_at(chain, middle, var, None, piece))
                     known = [part for part in parts if part is not None]
                     if len(known) == len(parts):
                         yield known
-
-
-def _with_view(views: Views, place: int, view: AffineView) -> Views:
-    """The views with that of one parameter."""
-    wide = [*views, *[None] * (place + 1 - len(views))]
-    wide[place] = view
-    return tuple(wide)

@@ -1,5 +1,6 @@
 """The packed graph as movement sees it: launches, what moves between them, and the module of launches that changed."""
 
+import copy
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -69,7 +70,8 @@ class LaunchGraph:
         readers: of each variable, once each.
         returned: what ``main`` returns.
         nodes: of the model, by variables' names.
-        launches: by the variables that they were bound to.
+        launches: of the module, by the variables that they were bound to.
+        moves: launches that only move a tensor, by the variable that they make.
         joined: the parts of tensors that several launches make, by the variable of the whole.
         ordered: results that are stored as something else, as what they are of it.
         unmoved: why the host moves what a variable is, by its name.
@@ -101,9 +103,21 @@ class LaunchGraph:
                     function,
                     was=binding.var,
                 )
+        self.moves: dict[relax.Var, Launch] = {}
         self.joined: dict[relax.Var, list[Launch]] = {}
         self.ordered: dict[relax.Var, ir.Call] = {}
         self.unmoved: dict[str, str] = {}
+
+    def supposing(self, var: relax.Var, value: relax.Expr) -> "LaunchGraph":
+        """Returns the graph as it would be if a variable were bound to something else."""
+        supposed = copy.copy(self)
+        supposed.values = {**self.values, var: value}
+        return supposed
+
+    def order(self, var: relax.Var, value: ir.Call) -> None:
+        """Let a result be what it is of a tensor that is stored in its stead."""
+        self.ordered[var] = value
+        self.values[var] = value
 
     def is_alone(self, chain: Sequence[relax.Expr]) -> bool:
         """Whether nobody reads what is on the way but the next one."""
@@ -168,7 +182,8 @@ class LaunchGraph:
 
     def unmoved_by(self, stored: set[relax.Var]) -> Iterator[tuple[str, str]]:
         """Yields the movement that is left to the host, by variables' names, each with the reason."""
-        wanted = {each for launch in self.launches.values() for each in launch.arguments if isinstance(each, relax.Var)}
+        launches = (*self.launches.values(), *self.moves.values())
+        wanted = {each for launch in launches for each in launch.arguments if isinstance(each, relax.Var)}
         for var, value in reversed(self.values.items()):
             moves = operand_of(value, self.values) is not None or any(windows_of(value))
             if moves and var in wanted:
@@ -214,23 +229,25 @@ class LaunchGraph:
         bindings, infos = list[relax.VarBinding](), dict[str, LaunchInfo]()
         removed = {launch.var for was, launch in self.launches.items() if not launch.var.same_as(was)}
         for binding in self._bindings:
-            parts = self.joined.get(binding.var)
-            if parts is not None:
+            var, launch = binding.var, self.launches.get(binding.var)
+            if launch is not None:
+                infos[str(launch.var.name)] = launch.info
+                bindings.append(self._binding(launch, builder, functions, infos) if launch.changed else binding)
+            # what was bound to the launch may have to be made of what that stores in its stead
+            if var in self.joined:
+                parts = self.joined[var]
                 made = [part for part in parts if part.was is None]
                 bindings += [self._binding(part, builder, functions, infos) for part in made]
-                whole = make_parts([part.var for part in parts], binding.var.ty)
-                bindings.append(relax.VarBinding(binding.var, builder.normalize(whole)))
-            elif binding.var in self.launches:
-                launch = self.launches[binding.var]
-                infos[str(launch.var.name)] = launch.info
-                made_anew = launch.changed
-                bindings.append(self._binding(launch, builder, functions, infos) if made_anew else binding)
-                if launch.was is not None and launch.was is not launch.var and launch.was in self.ordered:
-                    bindings.append(relax.VarBinding(launch.was, self.ordered[launch.was]))
-            elif binding.var not in removed:
+                whole = make_parts([part.var for part in parts], var.ty)
+                bindings.append(relax.VarBinding(var, builder.normalize(whole)))
+            elif var in self.moves:
+                bindings.append(self._binding(self.moves[var], builder, functions, infos))
+            elif var in self.ordered:
+                bindings.append(relax.VarBinding(var, self.ordered[var]))
+            elif launch is None and var not in removed:
                 bindings.append(binding)
         kept = self._needed(bindings)
-        launched = {launch.var for launch in self.launches.values()} | {*self.joined}
+        launched = {launch.var for launch in self.launches.values()} | {*self.joined, *self.moves}
         names = {str(binding.var.name) for binding in kept if binding.var not in launched}
         gone = [str(binding.var.name) for binding in self._bindings if str(binding.var.name) not in names]
         return self._with_main(builder.get(), kept, infos, gone)
@@ -266,7 +283,7 @@ class LaunchGraph:
 
     def _needed(self, bindings: list[relax.VarBinding]) -> list[relax.VarBinding]:
         """Launches, and what results and they come of."""
-        launched = {launch.var for launch in self.launches.values()}
+        launched = {launch.var for launch in self.launches.values()} | {*self.moves}
         launched |= {part.var for parts in self.joined.values() for part in parts}
         wanted, kept = set(self.returned), list[relax.VarBinding]()
         for binding in reversed(bindings):

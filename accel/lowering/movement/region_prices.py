@@ -9,24 +9,28 @@ from accel.lowering.ir.function_attributes import dump_region
 from accel.lowering.movement.program_orders import orders_of
 from accel.region.kinds import AnyRegion, VectorRegion
 
-Price = Callable[[AnyRegion], int | None]
-"""The cycles of a region alone; None where no instructions do it."""
+Prices = Callable[[Sequence[AnyRegion]], Sequence[int | None]]
+"""The cycles of each region alone; None where no instructions do it."""
 
 
 class RegionPrices:
     """The best of a region's orders, once for all regions that differ in numbers alone."""
 
-    def __init__(self, accelerator: Accelerator, price: Price) -> None:
-        self._accelerator, self._price = accelerator, price
+    def __init__(self, accelerator: Accelerator, prices: Prices) -> None:
+        self._accelerator, self._prices = accelerator, prices
         self._known: dict[str, tuple[int, int] | None] = {}
         self._cycles: dict[str, int | None] = {}
 
     def price(self, region: AnyRegion) -> int | None:
         """Returns the cycles of a region, or of one that differs in numbers alone."""
-        key = _key(region)
-        if key not in self._cycles:
-            self._cycles[key] = self._price(region)
-        return self._cycles[key]
+        return self._priced([region])[0]
+
+    def _priced(self, regions: Sequence[AnyRegion]) -> list[int | None]:
+        """Those that are new are priced together: another process may take half."""
+        keys = [_key(region) for region in regions]
+        new = {key: region for key, region in zip(keys, regions, strict=True) if key not in self._cycles}
+        self._cycles |= dict(zip(new, self._prices(list(new.values())), strict=True)) if new else {}
+        return [self._cycles[key] for key in keys]
 
     def best(self, region: VectorRegion) -> tuple[int, VectorRegion] | None:
         """Returns the cycles, and the region in the order that takes the fewest; None where no instructions do it.
@@ -48,12 +52,12 @@ class RegionPrices:
 
     def _cheapest(self, regions: Sequence[VectorRegion]) -> tuple[int, int] | None:
         """The cycles of the cheapest, and its place; the first of several."""
-        priced = ((self.price(region), place) for place, region in enumerate(regions))
-        return min(((cycles, place) for cycles, place in priced if cycles is not None), default=None)
+        priced = enumerate(self._priced(regions))
+        return min(((cycles, place) for place, cycles in priced if cycles is not None), default=None)
 
     def can(self, region: AnyRegion) -> bool:
         """Returns whether instructions do a region with the numbers that it has."""
-        return self._price(region) is not None
+        return self._prices([region])[0] is not None
 
 
 def _key(region: AnyRegion) -> str:

@@ -9,9 +9,10 @@ from accel.region.kinds import Region, TilingOption
 _CLOSE_RATIO = 1.05  # how far the estimates are off, mostly
 _MAX_OPTIONS = 2  # options of a layer; a third is faster than both by less than a hundredth
 _MAX_TRIALS = 12
+_AT_ONCE = 2  # trials of different layers, whatever the machine: which ones are made must not depend on it
 
-Measure = Callable[[Region], int | None]
-"""Cycles of a region as it would be compiled, or None if that would take too long to say."""
+Measure = Callable[[Sequence[Region]], Sequence[int | None]]
+"""Cycles of each region as it would be compiled, or None if that would take too long to say."""
 
 
 def autotune(options: Mapping[str, Sequence[TilingOption]], measure: Measure | None) -> dict[str, Region]:
@@ -34,12 +35,16 @@ def _cheapest(ranked: Sequence[TilingOption]) -> Region:
 
 
 def _run_trials(calls: Collection["_LayerOptions"], measure: Measure) -> None:
-    """One trial after the other, where it may win most, until none may win anything or the budget is spent."""
-    for _ in range(_MAX_TRIALS):
-        call = max(calls, key=_LayerOptions.gain, default=None)
-        if call is None or call.gain() <= 0:
+    """Trials where they may win most, until none may win anything or the budget is spent."""
+    left = _MAX_TRIALS
+    while left:
+        promising = sorted((call for call in calls if call.gain() > 0), key=_LayerOptions.gain, reverse=True)
+        tried = promising[: min(_AT_ONCE, left)]
+        if not tried:
             return
-        call.try_next(measure)
+        for call, cycles in zip(tried, measure([call.next for call in tried]), strict=True):
+            call.learn(cycles)
+        left -= len(tried)
 
 
 def _close_options(ranked: Sequence[TilingOption]) -> tuple[TilingOption, ...]:
@@ -65,9 +70,13 @@ class _LayerOptions:
         now = min(self.known) if self.known else _CLOSE_RATIO * self.options[0].cycles
         return self.layers * (now - untried[0].cycles)
 
-    def try_next(self, measure: Measure) -> None:
-        """Time the next option; where that cannot be said the estimate decides."""
-        cycles = measure(self.options[len(self.known)].region)
+    @property
+    def next(self) -> Region:
+        """The region to try next."""
+        return self.options[len(self.known)].region
+
+    def learn(self, cycles: int | None) -> None:
+        """Take the cycles of the next option; where they cannot be said the estimate decides."""
         if cycles is None:
             self.given_up = True
         else:

@@ -2,14 +2,15 @@
 
 A cover of an expression takes an instruction for its root and as much below it as that does, and covers what is left
 by itself; of all ways the one with the fewest elements is found. What lies where follows from the memories of the
-instructions' operands.
+instructions' operands; from one memory to another an instruction copies. What none does is covered as it can be said
+otherwise.
 """
 
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -27,6 +28,7 @@ from accel.expression.syntax_tree import (
     Combiner,
     Expression,
     ExpressionError,
+    Index,
     Literal,
     Negate,
     Scalar,
@@ -39,14 +41,23 @@ from accel.expression.syntax_tree import (
 )
 from accel.expression.unify import elements_apart, tvm_store
 from accel.lowering.inject.operation_matching import DRAM, matching_operations
+from accel.lowering.vector.equal_expressions import equal_expressions
 from accel.lowering.vector.whole_floats import FLOAT
 
 _MOST_OPERATIONS = 4  # of an expression that one instruction does
 _MOST_PLACES = 256  # ways in which the operands of an instruction may lie that are tried
+_MOST_SAID = 3  # times that an expression is said otherwise, one within another
 
 
 class UncoverableError(Exception):
-    """No instructions do what a statement does; the message is what is missing."""
+    """No instructions do what a statement does; the message is what is missing.
+
+    ``partly``: they do another part of it.
+    """
+
+    def __init__(self, message: str, *, partly: bool = False) -> None:
+        super().__init__(message)
+        self.partly = partly
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,8 @@ class InstructionCover:
 
     def __init__(self, target: Target, home: str, lying: dict[str, Lying], extents: Mapping[str, int]) -> None:
         self._target, self._home, self.lying, self._extents = target, home, lying, extents
-        self._known: dict[tuple[Expression, str], _Way | None] = {}
+        self._known: dict[Expression, dict[str, _Way]] = {}
+        self._said = 0
         self._operations = target.derived(_Operations)
         self._floats = [memory.name for memory in target.accelerator.memories if memory.dtype == FLOAT]
         self._names = itertools.count()
@@ -101,12 +113,38 @@ class InstructionCover:
             if way is None:
                 raise UncoverableError(self._missing(made.value))
             return list(way)
+        failures = []
+        for memory in self._floats:  # where the unit combines, and from there
+            home = self.lying[made.target.name].memory == memory
+            reduced = made.target if home else self._new(made.target.indices, memory)
+            try:
+                combined = self._combination(replace(made, target=reduced), start)
+            except UncoverableError as error:
+                failures.append(error)
+                continue
+            left = [] if home else self._into(made.target, reduced)
+            if left is not None:
+                return [*combined, *left]
+            failures.append(UncoverableError(f"no instruction brings x from {memory} to {self._home}", partly=True))
+        raise _nearest(failures)
+
+    def _combination(self, made: Statement, start: float | None) -> list[Statement]:
+        """The statements that begin a reduction, and do it, in the memory of its target."""
         filled = self._into(made.target, Literal(float(start or 0.0)))
         summed = self._into(made.target, made.value, made)
-        if filled is None or summed is None:
-            what = f"{made.combiner}= of a row" if summed is None else f"fill with {start}"
-            raise UncoverableError(f"no instruction does {what}")
+        if summed is None:
+            if not any(self._best(made.value, memory) for memory in self._floats):
+                raise UncoverableError(self._missing(made.value), partly=True)
+            raise UncoverableError(f"no instruction does {made.combiner}= of a row")
+        if filled is None:
+            raise UncoverableError(f"no instruction does fill with {start}", partly=True)
         return [*filled, *summed]
+
+    def _new(self, indices: tuple[Index, ...], memory: str) -> Access:
+        """A tensor between statements."""
+        made = Access(f"s{next(self._names)}", indices)
+        self.lying[made.name] = Lying(FLOAT, memory)
+        return made
 
     def anywhere(self, made: Statement, start: float | None) -> list[Statement]:
         """Returns as :meth:`statement` for a target that may lie in any memory of floats, the usual one first.
@@ -121,7 +159,7 @@ class InstructionCover:
                 return self.statement(made, start)
             except UncoverableError as error:
                 failures.append(error)
-        raise failures[0]
+        raise _nearest(failures)
 
     def _missing(self, value: Expression) -> str:
         """The innermost part of an expression that no instruction does."""
@@ -131,32 +169,99 @@ class InstructionCover:
             if all(self._best(part, memory) is None for memory in self._floats):
                 letters = zip("xyzuv", children(part), strict=False)  # a selection has five operands, and nothing more
                 operands = [each if isinstance(each, Literal) else Scalar(name) for name, each in letters]
-                return f"no instruction does {with_children(part, operands)}"
+                return f"no instruction does {with_children(part, operands)}{self._places(part)}"
         return f"no instruction stores {generic(value)}"
+
+    def _places(self, part: Expression) -> str:
+        """Where the operands of an expression lie, if there are several memories where they could."""
+        found = {self.lying[leaf.name].memory for leaf in walk(part) if isinstance(leaf, Access)} - {""}
+        elsewhere = len(self._floats) > 1 and found
+        return f" of what lies in {' and '.join(sorted(found))}" if elsewhere else ""
 
     def _into(self, target: Access, value: Expression, combining: Statement | None = None) -> list[Statement] | None:
         """The best statements that leave ``value`` in ``target``, or combine it with what is there."""
-        found = min(self._ways(value, target, combining), key=lambda way: way.work, default=None)
+        found = min(self._ways(value, target, combining, whole=True), key=lambda way: way.work, default=None)
+        if found is None and combining is None and isinstance(value, Literal):
+            filled = (self._new(target.indices, memory) for memory in self._floats)
+            ways = ([*first, *copied] for made in filled for first, copied in self._by_way_of(made, target, value))
+            return next(ways, None)
         return None if found is None else list(found.steps)
+
+    def _by_way_of(
+        self, made: Access, target: Access, value: Literal
+    ) -> Iterator[tuple[tuple[Statement, ...], tuple[Statement, ...]]]:
+        """The statements that leave a number in one tensor, and those that copy it to another."""
+        for first in self._ways(value, made, None):
+            for copied in self._ways(made, target, None):
+                yield first.steps, copied.steps
 
     def _best(self, value: Expression, memory: str) -> _Way | None:
         """The way with the least work to have ``value`` in ``memory``; None if there is none."""
-        key = value, memory
-        if key not in self._known:
-            self._known[key] = None  # nothing is made of itself
-            if isinstance(value, Access) and self.lying[value.name].memory == memory:
-                self._known[key] = _Way(0, (), value)
-                return self._known[key]
-            target = Access(f"s{next(self._names)}", _axes(value))
-            self.lying[target.name] = Lying(FLOAT, memory)
-            ways = self._ways(value, target, None)
-            self._known[key] = min(ways, key=lambda way: way.work, default=None)
-        return self._known[key]
+        if value not in self._known:
+            self._known[value] = {}  # nothing is made of itself
+            self._known[value] = self._everywhere(value)
+        return self._known[value].get(memory)
 
-    def _ways(self, value: Expression, target: Access, combining: Statement | None) -> Iterator[_Way]:
-        """The ways in which one instruction, behind others, leaves ``value`` in ``target``."""
+    def _everywhere(self, value: Expression) -> dict[str, _Way]:
+        """The best way to have a value in each memory that it can be in: computed there, or copied."""
+        found: dict[str, _Way] = {}
+        for memory in self._floats:
+            if isinstance(value, Access) and self.lying[value.name].memory == memory:
+                found[memory] = _Way(0, (), value)
+                continue
+            if isinstance(value, Literal) and self._target.accelerator.memory(memory).element_count > 1:
+                continue  # one number does not fill an element
+            target = self._new(_axes(value), memory)
+            ways = [*self._ways(value, target, None)] or self._ways(value, target, None, numbers=True)
+            best = min(ways, key=lambda way: way.work, default=None)
+            if best is not None:
+                found[memory] = best
+        for _ in self._floats[1:] if found else ():
+            for one, way in list(found.items()):
+                for memory in self._floats:
+                    copied = None if one == memory else self._copied(way, memory)
+                    if copied is not None and (memory not in found or copied.work < found[memory].work):
+                        found[memory] = copied
+        return found or self._otherwise(value)
+
+    def _copied(self, way: _Way, memory: str) -> _Way | None:
+        """A value that is in one memory already in another one."""
+        copies = self._ways(way.value, self._new(way.value.indices, memory), None)
+        best = min(copies, key=lambda copy: copy.work, default=None)
+        return None if best is None else _Way(way.work + best.work, (*way.steps, *best.steps), best.value)
+
+    def _otherwise(self, value: Expression) -> dict[str, _Way]:
+        """The best ways of the first expression that is equal to a value and that instructions do."""
+        if self._said == _MOST_SAID:
+            return {}
+        self._said += 1
+        failed = {key for key, ways in self._known.items() if not ways}
+        try:
+            for other in equal_expressions(value):
+                if found := {memory: way for memory in self._floats if (way := self._best(other, memory))}:
+                    return found
+        finally:
+            self._said -= 1
+            for key in [key for key, ways in self._known.items() if not ways and key not in failed]:
+                del self._known[key]  # which may be possible, said otherwise fewer times
+        return {}
+
+    def _ways(
+        self,
+        value: Expression,
+        target: Access,
+        combining: Statement | None,
+        *,
+        whole: bool = False,
+        numbers: bool = False,
+    ) -> Iterator[_Way]:
+        """The ways in which one instruction, behind others, leaves ``value`` in ``target``.
+
+        ``whole``: also those that bring it there, or combine it, when it has been computed elsewhere. ``numbers``: also
+        those that read a number from a memory.
+        """
         work = self._size(target, value)
-        for cut, parts in _cuts(value, whole=combining is not None or not self.lying[target.name].memory):
+        for cut, parts in _cuts(value, whole=whole, numbers=numbers):
             for operands in self._operands(cut, parts, target, combining):
                 way = self._joined(cut, parts, operands)
                 if way is None:
@@ -269,22 +374,29 @@ def _outermost(value: Expression) -> str:
     return ""  # a number, which a field gives, or an element
 
 
+def _nearest(failures: Sequence[UncoverableError]) -> UncoverableError:
+    """The failure of instructions that do the most."""
+    return next((each for each in failures if each.partly), failures[0])
+
+
 def _number(axis: str) -> int:
     return int(axis[1:])
 
 
-def _cuts(value: Expression, *, whole: bool) -> Iterator[tuple[Expression, dict[str, Expression]]]:
+def _cuts(
+    value: Expression, *, whole: bool, numbers: bool = False
+) -> Iterator[tuple[Expression, dict[str, Expression]]]:
     """The expression with some of its parts named instead, the largest remainders first; ``whole``: all of it may be.
 
-    Equal parts have one name. Numbers are no parts: an instruction has room for them, or not.
+    Equal parts have one name. Numbers are parts only if that is asked for: an instruction has room for them, or not.
     """
     found: dict[str, tuple[Expression, dict[str, Expression]]] = {}
-    for cut, _ in _remainders(value, _MOST_OPERATIONS):
+    for cut, _ in _remainders(value, _MOST_OPERATIONS, numbers=numbers):
         parts: dict[str, Expression] = {}
         named = _named(cut, parts)
         found.setdefault(str(named), (named, parts))
     yield from found.values()
-    if whole and not isinstance(value, Access):
+    if whole:
         yield Access("p0", _axes(value)), {"p0": value}
 
 
@@ -295,7 +407,7 @@ class _Part:
     value: Expression
 
 
-def _remainders(value: Expression, most: int) -> Iterator[tuple[Any, int]]:
+def _remainders(value: Expression, most: int, *, numbers: bool) -> Iterator[tuple[Any, int]]:
     """The expression down to at most ``most`` operations, with a :class:`_Part` for each thing below them."""
     if isinstance(value, Literal):
         yield value, 0
@@ -309,8 +421,8 @@ def _remainders(value: Expression, most: int) -> Iterator[tuple[Any, int]]:
     for child in children(value):
         longer = []
         for before, count in below:
-            options: list[tuple[Any, int]] = list(_remainders(child, most - count))
-            if not isinstance(child, Literal):
+            options: list[tuple[Any, int]] = list(_remainders(child, most - count, numbers=numbers))
+            if numbers or not isinstance(child, Literal):
                 options.append((_Part(child), 0))
             longer += [((*before, option), count + own) for option, own in options]
         below = longer

@@ -179,7 +179,8 @@ def _module_of_onnx(call: OnnxCall, given: list[relax.Expr], result: relax.Tenso
     values = [_value_info(name, arg.ty) for arg, name in names.items()]
     graph = onnx.helper.make_graph([node], "operator", values, [_value_info("y", result)], constants)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", call.opset)])
-    return relax.transform.LegalizeOps()(from_onnx(model, keep_params_in_input=False))
+    # bounds of a Clip, which may be no numbers, are computed of constants
+    return relax.transform.FoldConstant()(relax.transform.LegalizeOps()(from_onnx(model, keep_params_in_input=False)))
 
 
 _STACKED: dict[str, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {

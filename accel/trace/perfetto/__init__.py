@@ -4,7 +4,8 @@ The format: a JSON object whose ``traceEvents`` are slices (``X``), counters (``
 (``s``, ``f``), instants (``i``) and names of tracks (``M``); times in microseconds.
 """
 
+from accel.trace.perfetto.modelled_tracks import ModelledSpan
 from accel.trace.perfetto.perfetto_document import perfetto_form
 from accel.trace.perfetto.trace_window import FEWEST, MOST, TraceWindow
 
-__all__ = ["FEWEST", "MOST", "TraceWindow", "perfetto_form"]
+__all__ = ["FEWEST", "MOST", "ModelledSpan", "TraceWindow", "perfetto_form"]

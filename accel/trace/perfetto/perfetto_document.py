@@ -1,6 +1,6 @@
 """A whole document: its head, its tracks, launches and host steps, and the instructions in as much detail as fits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from accel.errors import CyclopsError
 from accel.trace.perfetto.full_slices import AllSlices, collect_slices, fits
 from accel.trace.perfetto.merged_slices import MergedSlices, merge_slices
+from accel.trace.perfetto.modelled_tracks import ModelledSpan, modelled_events
 from accel.trace.perfetto.slice_texts import HOST, LAUNCHES, PID, UNITS, Clock, quoted
 from accel.trace.perfetto.trace_window import TraceWindow, View
 from accel.trace.trace_names import TraceNames
@@ -46,7 +47,7 @@ def _launches(view: View, clock: Clock, most: int) -> Iterator[Event]:
         shows = np.clip([group[0].begin, group[-1].end], view.begin, view.end)
         begin, end = clock.ticks(shows).tolist()
         name, args = _title(group, "launches")
-        times = {"ts": _number(clock, begin), "dur": _number(clock, end - begin)}
+        times = {"ts": clock.number(begin), "dur": clock.number(end - begin)}
         yield {"ph": "X", "pid": PID, "cat": "launch", "tid": LAUNCHES, **times, "name": name, "args": args}
 
 
@@ -55,7 +56,7 @@ def _hosts(view: View, clock: Clock, most: int) -> Iterator[Event]:
     for group in _groups(shown, most):
         (at,) = clock.ticks(np.array([group[0].cycle])).tolist()
         name, args = _title(group, "host steps")
-        where = {"pid": PID, "tid": HOST, "s": "t", "ts": _number(clock, at)}
+        where = {"pid": PID, "tid": HOST, "s": "t", "ts": clock.number(at)}
         yield {"ph": "i", "cat": "host", **where, "name": name, "args": args}
 
 
@@ -70,26 +71,29 @@ def _title(group: list[Any], what: str) -> tuple[str, Event]:
     return f"{len(group)} {what}", {"first": group[0].name, "last": group[-1].name}
 
 
-def _number(clock: Clock, ticks: int) -> int | float:
-    return ticks if clock.mhz is None else ticks / 1000
-
-
 _FRAME_SHARE = 10  # of the events, one in so many for launches, and as many for host steps
 
 
-def perfetto_form(source: RowSource, window: TraceWindow, clock_mhz: float | None) -> Iterator[bytes]:
+def perfetto_form(
+    source: RowSource, window: TraceWindow, clock_mhz: float | None, modelled: Sequence[ModelledSpan] = ()
+) -> Iterator[bytes]:
     """Yields the document, some thousand lines at a time; without ``clock_mhz`` a cycle is shown as a microsecond.
+
+    ``modelled`` spans are shown in a process of their own where the window is the whole trace: their cycles are others.
 
     Raises:
         CyclopsError: the trace has no times.
     """
     if not source.names.timed:
         raise CyclopsError("the trace has no times, as only function was simulated", field="format")
-    return _document(View(source, window), window, Clock(clock_mhz))
+    whole = window.begin == 0 and window.end is None
+    return _document(View(source, window), window, Clock(clock_mhz), modelled if whole else ())
 
 
-def _document(view: View, window: TraceWindow, clock: Clock) -> Iterator[bytes]:
-    lines = frame(view, clock, window.events // _FRAME_SHARE)
+def _document(view: View, window: TraceWindow, clock: Clock, modelled: Sequence[ModelledSpan]) -> Iterator[bytes]:
+    most = window.events // _FRAME_SHARE
+    lines = frame(view, clock, most)
+    lines += [b",\n" + quoted(event) for event in modelled_events(modelled, clock, most)]
     room = window.events - len(lines)
     shown = collect_slices(view) if fits(view, room) else merge_slices(view, room)
     head = {"displayTimeUnit": "ns", "otherData": _about(view, shown, clock)}

@@ -33,6 +33,10 @@ class Clock:
         nanoseconds: Int64 = np.rint(cycles * (1000 / self.mhz)).astype(np.int64)
         return nanoseconds
 
+    def number(self, ticks: int) -> int | float:
+        """Returns ticks in microseconds."""
+        return ticks if self.mhz is None else ticks / 1000
+
     def text(self, ticks: Integers) -> Part:
         """Returns the text of ticks, in microseconds."""
         return decimal(ticks) if self.mhz is None else fixed(ticks, 3)

@@ -19,6 +19,7 @@ from service.http.negotiation import negotiate
 from service.http.problems import ProblemError
 from service.http.resources import PageLimit
 from service.jobs.job_id import JobId
+from service.jobs.job_report import modelled_spans, read_report
 from service.routes.results.artifacts import artifacts_of, send
 from worker.records.job_artifacts import Artifacts
 
@@ -77,9 +78,11 @@ def open_trace(jobs: JobContext, job_id: str, artifacts: Artifacts) -> Trace:
         raise ProblemError("not-found", f"{error.detail}; run the job again", field="id") from error
 
 
-def _perfetto(trace: Trace, query: PerfettoQuery) -> StreamingResponse:
+def _perfetto(trace: Trace, query: PerfettoQuery, artifacts: Artifacts) -> StreamingResponse:
+    found = (read_report(artifacts) or {}).get("end_to_end")
+    modelled = [] if found is None else modelled_spans(found)
     try:
-        pieces = trace.perfetto(query.window(), clock_mhz=query.clock_mhz)
+        pieces = trace.perfetto(query.window(), clock_mhz=query.clock_mhz, modelled=modelled)
     except CyclopsError as error:
         raise ProblemError("not-acceptable", error.detail, field=error.field) from error
     headers = {"Content-Disposition": f'attachment; filename="{_FILE}"'}
@@ -118,7 +121,8 @@ def get_trace(
     """Each instruction: unit, fields, start and end cycle, what it waited for, and its origin in the model.
 
     `binary` is the raw instruction stream, as the accelerator fetches it. `perfetto` is a document in Chrome's Trace
-    Event Format, which `ui.perfetto.dev` opens: only the query asks for it, as its media type is JSON's.
+    Event Format, which `ui.perfetto.dev` opens: only the query asks for it, as its media type is JSON's. One of the
+    whole trace has the end-to-end time beside, modelled, as a process of its own.
     """
     chosen = negotiate(_FORMATS, format, accept)
     artifacts = artifacts_of(jobs, id)
@@ -130,5 +134,5 @@ def get_trace(
         following = str(begin + limit) if begin + limit < len(trace) else None
         return JSONResponse({"items": trace.page(begin, limit), "next_cursor": following})
     if chosen == "perfetto":
-        return _perfetto(trace, perfetto)
+        return _perfetto(trace, perfetto, artifacts)
     return _stream(trace.csv() if chosen == "csv" else trace.text(), _FORMATS[chosen])

@@ -24,6 +24,14 @@ def bus_words(accelerator: Accelerator) -> tuple[str, str]:
     return f"{dram.bus_bytes} bytes a cycle", f"{dram.read_latency} cycles to the first"
 
 
+def host_words(accelerator: Accelerator) -> str:
+    """Returns which processor end-to-end times count, and where its numbers are from."""
+    host = accelerator.host
+    if host is None:
+        return "none: it costs nothing in end-to-end times"
+    return f"{host.name}, {host.clock_mhz:g} MHz; its numbers are {host.basis}"
+
+
 @dataclass(frozen=True)
 class Contracted:
     """The tile that an accelerator contracts at once.

@@ -8,6 +8,7 @@ from accel.accelerator.document import Accelerator
 from accel.report.memory_documents import MemoryPlan
 from accel.report.memory_occupancy import memory_occupancy
 from accel.report.verdicts import report_verdict, simulation_verdict
+from service.web.figures.end_to_end_figure import end_to_end_figure
 from service.web.figures.report_figures import host_groups, limit_sentence, peak_macs, ranked_layers, unit_cycles
 from service.web.figures.roofline import roofline
 
@@ -29,6 +30,7 @@ def report_values(
     peak = machine.get("peak_macs_per_cycle") or peak_macs(layers)
     macs = sum(layer["macs"] for layer in layers)
     seconds = cycles / (machine["clock_mhz"] * 1e6) if machine and cycles is not None else report.get("seconds")
+    end_to_end = report.get("end_to_end")
     verdict = report_verdict(report) if of_model else simulation_verdict(report)
     return {
         "of_model": of_model,
@@ -44,6 +46,8 @@ def report_values(
         "peak": peak,
         "utilisation": macs / (cycles * peak) if cycles and peak else None,
         "seconds": seconds,
+        "end_to_end": end_to_end,
+        "end_to_end_picture": None if end_to_end is None else end_to_end_figure(end_to_end),
         "clock_mhz": machine.get("clock_mhz"),
         "roof": roofline(layers, peak, machine["bus_bytes_per_cycle"]) if machine and cycles is not None else None,
         "memories": () if plan is None else memory_occupancy(plan),

@@ -18,7 +18,7 @@ from service.http.resources import SearchText
 from service.routes.accelerators import AcceleratorSort, document_yaml, find_accelerator, found_accelerators
 from service.uploads.receive import receive_parts
 from service.web.figures.document_lines import Choice, Form, source_lines
-from service.web.figures.document_words import bus_words, contracted, waiting_words
+from service.web.figures.document_words import bus_words, contracted, host_words, waiting_words
 from service.web.pages.form_files import FORM_BYTES, form_texts, sent_document
 from service.web.templating.rendering import frame_of, render, see_other
 from worker.records.accelerator_store import is_uploaded
@@ -136,6 +136,7 @@ def document_values(accelerator: Accelerator, name: str | None, form: Form, choi
         "digest": accelerator_id(accelerator),
         "waiting": waiting_words(accelerator),
         "bus": bus_words(accelerator),
+        "host": host_words(accelerator),
         "contracts": None if isinstance(tile, str) else tile,
         "no_models": tile if isinstance(tile, str) else None,
         "format": form,

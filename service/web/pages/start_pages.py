@@ -61,7 +61,7 @@ class Chosen:
     uploaded: str = ""
     accelerator: str = "vta"
     document: str = ""
-    schedule: str = "timed"
+    schedule: str = "auto"
     seed: str = "0"
     label: str = ""
     note: str = ""
@@ -88,7 +88,7 @@ _SENT_AS = {name: name for name in _FIELDS} | {"label": "job_label"}  # a field 
 class _Typed:
     """What an address may say of the form, beside model and accelerator, named as in :class:`Chosen`."""
 
-    schedule: Annotated[str, Query(max_length=20)] = "timed"
+    schedule: Annotated[str, Query(max_length=20)] = "auto"
     seed: Annotated[str, Query(max_length=20)] = "0"
     label: Annotated[str, Query(max_length=MOST_LABEL)] = ""
     note: Annotated[str, Query(max_length=MOST_NOTE)] = ""

@@ -10,7 +10,9 @@ from service.auth.route_policy import access
 from service.context import RequestJobs
 from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
+from service.jobs.job_report import read_report
 from service.routes.results.timeline import TimelineTracks, get_timeline_tracks
+from service.web.figures.end_to_end_figure import end_to_end_figure
 from service.web.figures.report_figures import CATEGORIES, Category, category_of, wait_words
 from service.web.templating.rendering import frame_of, render, see_other
 
@@ -39,7 +41,12 @@ def show_timeline(
         "graph": GRAPH_FILE in names,
         "accelerator": "accelerator.json" in names,
     }
-    return render(request, "timeline.html", job=job, tracks=tracks, rows=_rows(tracks), views=views)
+    whole = (read_report(artifacts) or {}).get("end_to_end")
+    picture = None if whole is None else end_to_end_figure(whole)
+    rows = _rows(tracks)
+    return render(
+        request, "timeline.html", job=job, tracks=tracks, rows=rows, views=views, whole=whole, picture=picture
+    )
 
 
 @dataclass(frozen=True)

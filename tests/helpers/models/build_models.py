@@ -36,7 +36,7 @@ def lower(
     """The module as stage ``last`` leaves it; close calls are ``settled`` as a job does, or left to the estimate."""
     target = Target(accelerator)
     module = imported(model, accelerator).module
-    measure = RegionTimer(target) if settled else None
+    measure = RegionTimer(target).times if settled else None
     cost = family_of(accelerator).tiling_cost
     stages = (
         RegionStage(
@@ -60,7 +60,7 @@ def _packed(module: ir.IRModule, target: Target) -> ir.IRModule:
     """As a job packs it."""
     packed = pack(module, target)
     moves = home_memory(target.accelerator) is not None
-    return absorb_movement(packed, target, RegionTimer(target)) if moves else packed
+    return absorb_movement(packed, target, RegionTimer(target).times) if moves else packed
 
 
 def build(model: onnx.ModelProto, accelerator: Accelerator, *, settled: bool = False) -> Program:

@@ -61,7 +61,7 @@ def derived_vta(accelerator: Accelerator, configuration: DocumentPart) -> Accele
     config = VtaConfig.model_validate({key: said[key] for key in VtaConfig.model_fields})
     variant = Variant.model_validate({key: said[key] for key in Variant.model_fields})
     made = vta_accelerator(config, variant, name=accelerator.name, title=f"VTA {config.label}")
-    return made.model_copy(update={"composites": accelerator.composites})
+    return made.model_copy(update={"composites": accelerator.composites, "host": accelerator.host})
 
 
 def _derived_from(accelerator: Accelerator) -> _Derived | None:

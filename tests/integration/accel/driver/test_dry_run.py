@@ -110,6 +110,13 @@ def test_the_plan_is_what_the_report_of_the_job_says(name: str, preset: str, tmp
         (layer.name, layer.op, layer.nodes, layer.macs) for layer in report.layers
     ]
     assert plan.macs == report.macs
+    assert plan.end_to_end is not None
+    assert report.end_to_end is not None
+    assert plan.end_to_end.details == report.end_to_end.details
+    assert plan.end_to_end.parts["accelerator"].cycles == plan.estimated_cycles
+    assert [(step.name, step.crossing, step.elements) for step in plan.end_to_end.steps] == [
+        (step.name, step.crossing, step.elements) for step in report.end_to_end.steps
+    ]
     on_host = {node.name: (node.op, node.reason) for node in plan.nodes if node.reason is not None}
     assert on_host == {op.node: (op.op, op.reason) for op in report.host_ops}
     for node in plan.nodes:

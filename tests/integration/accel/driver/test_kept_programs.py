@@ -70,9 +70,9 @@ def artifacts(
     return found | {"report.json": report}
 
 
-@pytest.mark.slow
+@pytest.mark.all
 @pytest.mark.parametrize(
-    "name", rest_all(["vta", "gemmini", "output-stationary", "vector", "mvin-mvout", "gemmini-lean", "vta-8"])
+    "name", ["vta", "gemmini", "output-stationary", "vector", "mvin-mvout", "gemmini-lean", "vta-8"]
 )
 def test_all_that_a_retimed_job_leaves_is_as_if_nothing_were_kept(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -84,7 +84,7 @@ def test_all_that_a_retimed_job_leaves_is_as_if_nothing_were_kept(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gemmini", "output-stationary"])
+@pytest.mark.parametrize("name", ["vta", "gemmini", "output-stationary"])
 def test_documents_of_each_family_are_retimed(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What of a document is time alone is another matter in each."""
     _check_retimings(MODEL, load_accelerator(name), tmp_path, caplog)

@@ -16,6 +16,7 @@ from accel.driver import run_model as driver
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
 from accel.errors import CompileError
+from accel.isa.calibration import compared_digest
 from accel.lowering.codegen.region_lowering import nameless_text
 from accel.lowering.codegen.region_object import dump_object, load_object, region_object
 from accel.lowering.ir.function_attributes import buffer_extents, region_functions, region_of
@@ -34,6 +35,12 @@ VTA = load_accelerator("vta")
 def slower(accelerator: Accelerator) -> Accelerator:
     dram = accelerator.dram.model_copy(update={"read_latency": accelerator.dram.read_latency + 1})
     return accelerator.model_copy(update={"name": "slower", "dram": dram})
+
+
+def dearer(accelerator: Accelerator) -> Accelerator:
+    assert accelerator.host is not None
+    host = accelerator.host.model_copy(update={"launch_cycles": 2 * accelerator.host.launch_cycles + 1})
+    return accelerator.model_copy(update={"host": host})
 
 
 def run(accelerator: Accelerator, out: Path, cache: Path | None = None) -> Report:
@@ -60,10 +67,21 @@ def test_regions_are_lowered_once_and_timed_for_each(tmp_path: Path, monkeypatch
     assert [function.cached for function in first.functions] == [False]
     assert [function.cached for function in again.functions] == [True]
 
+    hosted = run(dearer(VTA), tmp_path / "hosted", tmp_path / "cache")
+    assert len(lowered) == trials
+    assert hosted.cycles == first.cycles
+    assert [layer.cycles for layer in hosted.layers] == [layer.cycles for layer in first.layers]
+    assert hosted.end_to_end is not None
+    assert first.end_to_end is not None
+    assert hosted.end_to_end.parts["accelerator"] == first.end_to_end.parts["accelerator"].model_copy(
+        update={"share": hosted.cycles / hosted.end_to_end.cycles}
+    )
+    assert hosted.end_to_end.cycles > first.end_to_end.cycles
+
     cold = run(slower(VTA), tmp_path / "cold")
     assert again.cycles == cold.cycles != first.cycles
-    words = [(tmp_path / name / "instructions.bin").read_bytes() for name in ("again", "cold")]
-    assert words[0] == words[1]
+    words = [(tmp_path / name / "instructions.bin").read_bytes() for name in ("again", "cold", "hosted")]
+    assert words[0] == words[1] == words[2]
 
 
 def resized(accelerator: Accelerator, depth: Callable[[Memory], int]) -> Accelerator:
@@ -133,6 +151,7 @@ def test_kept_words_are_timed_only_where_they_fit(tmp_path: Path) -> None:
 
 def test_what_a_key_is_made_of() -> None:
     deeper = resized(VTA, lambda memory: 2 * memory.depth)
-    assert VTA.untimed() == slower(VTA).untimed()
+    assert VTA.untimed() == slower(VTA).untimed() == dearer(VTA).untimed()
+    assert compared_digest(VTA) == compared_digest(dearer(VTA)) != compared_digest(slower(VTA))
     assert VTA.untimed() != deeper.untimed()
     assert VTA.unsized() == slower(deeper).unsized()

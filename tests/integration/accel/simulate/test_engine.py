@@ -7,6 +7,7 @@ from accel.errors import InvalidTensors, SimulationError
 from accel.host.host_executor import HostFunctions
 from accel.host.host_graph_reader import read_host_graph
 from accel.program.program_model import HostStep, Launch
+from accel.simulate import engine
 from accel.simulate.engine import simulate
 from tests.helpers.programs.golden import documents, needs_golden, words
 from tests.helpers.programs.streams import host_module, small_program
@@ -36,6 +37,29 @@ def test_either_engine_runs_alone():
     assert timing.outputs == {}
     assert function.cycles == 0
     assert np.array_equal(function.outputs["y"], both.outputs["y"])
+
+
+@pytest.mark.parametrize(("few", "many"), [(0, 1 << 18), (0, 5), (0, 0)], ids=["beside", "one at a time", "after"])
+def test_launches_that_are_timed_beside_take_what_they_take_alone(few, many, monkeypatch):
+    """A launch that is timed before the one that it takes tokens from would deadlock, or take fewer cycles."""
+    program = replace(small_program(), initial_tokens={"store_to_compute": 2})
+    alone = simulate(program, {"x": X}, function=False)
+    monkeypatch.setattr(engine, "_FEW", few)
+    monkeypatch.setattr(engine, "MANY", many)
+    beside = simulate(program, {"x": X})
+    assert [launch.first_cycle for launch in beside.launches] == [launch.first_cycle for launch in alone.launches]
+    assert (beside.cycles, beside.tokens) == (alone.cycles, alone.tokens)
+
+
+def test_of_two_errors_the_one_of_the_earlier_launch_is_said(monkeypatch):
+    """The first launch never ends; the second one's error is found before that is known."""
+    monkeypatch.setattr(engine, "_FEW", 0)
+    program = small_program()
+    first = program.steps[1]
+    program.words[first.begin + first.count - 1, 0] |= 1 << 3  # waits for a token of the load unit
+    program.words[7, 0] |= 1 << 24  # the store's sram_base
+    with pytest.raises(SimulationError, match="launch first: deadlock"):
+        simulate(program, {"x": X})
 
 
 def test_progress_counts_steps():

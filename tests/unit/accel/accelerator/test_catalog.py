@@ -51,7 +51,8 @@ def test_a_preset_passes_the_checks_that_loading_it_leaves_out(name: str) -> Non
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_what_its_configuration_derives(name: str) -> None:
     title, config, variant = PRESETS[name]
-    assert load_accelerator(name) == vta_accelerator(config, variant, name=name, title=title)
+    derived = vta_accelerator(config, variant, name=name, title=title)
+    assert load_accelerator(name) == derived.model_copy(update={"host": load_accelerator(name).host})
 
 
 def test_every_derived_preset_has_its_file() -> None:
@@ -83,7 +84,8 @@ def test_each_form_gives_the_same_accelerator(tmp_path: Path) -> None:
     for index, form in enumerate(forms):
         (tmp_path / f"{index}.json").write_text(json.dumps(form))
         parsed.append(load_accelerator(tmp_path / f"{index}.json"))
-    ids = {accelerator_id(accelerator.model_copy(update={"title": "T"})) for accelerator in parsed}
+    unnamed = {"title": "T", "host": None}  # of a host the ten keys say nothing
+    ids = {accelerator_id(accelerator.model_copy(update=unnamed)) for accelerator in parsed}
     assert len(ids) == 1
     assert parse_accelerator({"vta_config": keys}) == parse_accelerator(keys)
 

@@ -174,6 +174,8 @@ BAD = {
     "twice": (lambda: document(lambda d: d["segments"].append(d["segments"][0])), "two segments have the same name"),
     "unknown segment": (lambda: document(lambda d: d.update(inputs=["z"])), "no segment is called z"),
     "launch": (lambda: document(lambda d: d["steps"][1].update(count=11)), "ends at instruction 11 of 10"),
+    "unwritten": (lambda: document(lambda d: d["steps"].pop(0)), "step first reads wide, which has no data and"),
+    "no output": (lambda: document(lambda d: d["steps"].pop()), "no step writes the output y"),
     "no origins": (lambda: document(lambda d: d.update(origins=[])), "names an origin beyond the 0"),
     "huge integer": (lambda: segment(address=10**30), "segments.0.address"),
     "no integer": (lambda: segment(address=1.0), "segments.0.address"),

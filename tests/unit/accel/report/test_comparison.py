@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from accel.catalog.load_accelerator import canonical, load_accelerator
 from accel.errors import InvalidReport
 from accel.report.comparison import Run, compare_runs, differences, read_document, read_report
+from accel.report.end_to_end import DramTensors, PricedStep, end_to_end
 
 LEAF = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.text("a/~", max_size=2))
 NAMED = st.lists(
@@ -218,3 +219,13 @@ def test_what_is_no_report_is_refused(data: bytes, told: str) -> None:
 def test_what_is_no_document_is_refused() -> None:
     with pytest.raises(InvalidReport, match="the document cannot be read"):
         read_document(b"\xff", "a")
+
+
+def test_end_to_end_times_are_compared_without_their_steps() -> None:
+    steps = [PricedStep("a", "launch", (), ("x",), ("y",), cycles=2000, bound=1500)]
+    tensors = DramTensors({"x": 64, "y": 64}, ("x",), ("y",))
+    found = end_to_end(steps, tensors, load_accelerator("vta"), bounded=True)
+    compared = compare_runs(run(report([], end_to_end=found.model_dump())), run(report([])))
+    assert compared.a.end_to_end is not None
+    assert compared.a.end_to_end.model_dump() == found.model_dump(exclude={"steps"})
+    assert compared.b.end_to_end is None

@@ -90,3 +90,12 @@ def test_a_hostile_name_is_a_pointer() -> None:
     other.parameters["/memories/a~1b~0c"] = 1
     [clock, memory] = differing_parameters([found, other])
     assert (clock.title, memory.title, memory.unit) == ("clock", "memory a/b~c", "B")
+
+
+def test_end_to_end_time_is_a_figure_where_the_host_is_modelled() -> None:
+    """One whose host costs nothing would look faster than all others."""
+    host = {"/host/clock_mhz", "/host/launch_cycles", "/host/elements_per_cycle/movement", "/host/cache/line_bytes"}
+    for modelled in (True, False):
+        found = run_figures(report(end_to_end={"modelled": modelled, "seconds": 2e-5}), document("vta"))
+        assert found.figures.get("end_to_end_seconds") == (2e-5 if modelled else None)
+        assert host < set(found.parameters)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from accel.errors import CyclopsError
 from accel.simulate.engine import simulate
+from accel.trace.perfetto.modelled_tracks import ModelledSpan
 from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.program_trace import Trace
 from accel.trace.trace_builder import make_trace
@@ -328,3 +329,31 @@ def test_a_program_as_it_ran() -> None:
     hosts = {event["name"]: event["ts"] for event in of(shown, "host")}
     assert hosts == {"widen": 0, "float": trace.names.cycles}
     assert max(end["ts"] + end["dur"] for end in of(shown, "instruction")) > trace.names.cycles  # the last store
+
+
+@pytest.mark.parametrize("clock", [None, 250.0])
+def test_modelled_times_have_a_process_of_their_own(clock: float | None) -> None:
+    """Catches modelled cycles among exact ones, and neighbours that are merged across others."""
+    held = random_trace(3, 40)
+    spans = [ModelledSpan("host", "lay out", 0, 70)]
+    spans += [ModelledSpan("accelerator", f"conv{n}", 100 * n, 100 * n + 60) for n in range(1, 90)]
+    given = {} if clock is None else {"clock_mhz": clock}
+    found = json.loads(b"".join(Trace(held).perfetto(TraceWindow(ALL), **given, modelled=spans)))
+    check(found)
+    scale = 1 if clock is None else 1 / clock
+    shown = [(event["name"], event["ts"], event["dur"]) for event in of(found, "modelled")]
+    assert shown == [
+        (span.name, pytest.approx(span.begin * scale), pytest.approx((span.end - span.begin) * scale)) for span in spans
+    ]
+    assert {event["pid"] for event in of(found, "modelled")} == {2}
+    plain = document(held, TraceWindow(ALL), **given)
+    assert [event for event in found["traceEvents"] if event["pid"] == 1] == plain["traceEvents"]
+
+    few = json.loads(b"".join(Trace(held).perfetto(TraceWindow(100), modelled=spans)))
+    check(few)
+    merged = of(few, "modelled")
+    assert merged[0]["name"] == "lay out"
+    assert len(merged) <= 12
+    assert merged[-1]["args"]["last"] == "conv89"
+    part = b"".join(Trace(held).perfetto(TraceWindow(ALL, begin=1), modelled=spans))
+    assert of(json.loads(part), "modelled") == []

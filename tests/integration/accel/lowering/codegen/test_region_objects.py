@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.job_stages import scheme_of
+from accel.driver.lowering_assistant import LoweringAssistant
 from accel.driver.run_options import Options
 from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.lowering.codegen.program_linking import emit
@@ -29,7 +31,7 @@ from tests.helpers.marking import rest_all
 from tests.helpers.models.build_models import lower, regions
 from tests.unit.accel.util.test_compile_cache import MemoryCache
 
-STAGES = [stage.name for stage in REGION_STAGES]
+STAGES = {stage.name: stage.run for stage in REGION_STAGES}
 VTA = load_accelerator("vta")
 LAYER = Conv(channels=16, filters=16, height=8, width=8)
 
@@ -38,17 +40,25 @@ class Compiled:
     """A model compiled with a cache: the texts of every stage and of its passes, and the program."""
 
     def __init__(
-        self, model: onnx.ModelProto, accelerator: Accelerator, cache: CacheStore | None, *, alone: bool = False
+        self,
+        model: onnx.ModelProto,
+        accelerator: Accelerator,
+        cache: CacheStore | None,
+        *,
+        alone: bool = False,
+        assistant: LoweringAssistant | None = None,
     ) -> None:
         """``alone``: each region was lowered by itself before, as it is to be timed."""
         packed, target = lower(model, accelerator, "pack"), Target(accelerator)
+        beside = None if assistant is None else partial(assistant.lower, target)
         attributes = {
             str(function.attrs[REGION]): region_of(function) for function in region_functions(packed).values()
         }
         lowered = {name: lower_region(region, target) for name, region in attributes.items()} if alone else {}
-        found = RegionCache(packed, target, STAGES, cache, lowered)
+        stages = {name: _not_again if alone else run for name, run in STAGES.items()}
+        found = RegionCache(packed, target, stages, cache, lowered, beside)
         for stage in REGION_STAGES:
-            found.lower(stage.name, stage.run if not alone else _not_again)
+            found.lower(stage.name)
         self.texts = {stage.name: found.text(stage.name) for stage in REGION_STAGES}
         self.program: Program = emit(found.lowered(), accelerator)
         found.keep()

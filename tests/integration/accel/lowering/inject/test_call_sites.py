@@ -29,7 +29,7 @@ from tests.integration.accel.lowering.codegen.test_region_objects import LAYER, 
 from tests.unit.accel.util.test_compile_cache import MemoryCache
 
 VTA = load_accelerator("vta")
-_WITH_CALLS = STAGES[STAGES.index("inject") :]
+_WITH_CALLS = list(STAGES)[list(STAGES).index("inject") :]
 _FUNCTION = re.compile(r"^    def (\w+)\(", re.MULTILINE)
 _CALLED = re.compile(r'T\.call_extern\("int32", "(\w+)"')
 

@@ -11,13 +11,15 @@ from accel.isa.gemmini.timing.gemmini_calibration import DEFAULT, EIGHT, LEAN, R
 
 
 def test_the_preset_is_the_default_configuration():
-    assert load_accelerator("gemmini") == gemmini_accelerator(GemminiParameters())
+    preset = load_accelerator("gemmini")
+    assert preset == gemmini_accelerator(GemminiParameters()).model_copy(update={"host": preset.host})
 
 
 def test_presets_follow_from_their_parameters():
     for name in ("gemmini-8", "gemmini-32", "gemmini-2025", "gemmini-rocket"):
         preset = load_accelerator(name)
-        assert preset == gemmini_accelerator(parameters_of(preset), name=name, title=preset.title)
+        derived = gemmini_accelerator(parameters_of(preset), name=name, title=preset.title)
+        assert preset == derived.model_copy(update={"host": preset.host})
 
 
 def test_the_small_preset_is_the_design_that_was_recorded():

@@ -1,8 +1,9 @@
 """Close calls between options of a layer."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from accel.lowering.partition.autotune import autotune
+from accel.lowering.partition.autotune import Measure, autotune
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Convolution, PackedActivation
@@ -18,9 +19,18 @@ def region(rows: int, width: int = 8) -> Region:
     return Region(shape, Epilogue(()), replace(TILING, out_rows=rows))
 
 
+def each(measure: Callable[[Region], int | None]) -> Measure:
+    """Measures one region after the other."""
+
+    def all_of(regions: Sequence[Region]) -> list[int | None]:
+        return [measure(one) for one in regions]
+
+    return all_of
+
+
 def test_the_estimate_decides_where_it_is_plain() -> None:
     asked: list[Region] = []
-    chosen = autotune({"a": [TilingOption(100, region(1)), TilingOption(120, region(2))]}, asked.append)
+    chosen = autotune({"a": [TilingOption(100, region(1)), TilingOption(120, region(2))]}, each(asked.append))
     assert chosen == {"a": region(1)}
     assert asked == []
 
@@ -33,7 +43,7 @@ def test_of_equal_estimates_the_one_that_keeps_the_weights_is_taken() -> None:
 
 def test_the_measure_decides_close_calls() -> None:
     options = {"a": [TilingOption(100, region(1)), TilingOption(101, region(2)), TilingOption(101.5, region(4))]}
-    assert autotune(options, lambda one: 200 - one.tiling.out_rows) == {"a": region(2)}
+    assert autotune(options, each(lambda one: 200 - one.tiling.out_rows)) == {"a": region(2)}
     assert autotune(options, None) == {"a": region(1)}
 
 
@@ -44,13 +54,15 @@ def test_an_estimate_that_was_right_is_not_doubted() -> None:
         asked.append(one)
         return 101 - one.tiling.out_rows
 
-    assert autotune({"a": [TilingOption(100, region(1)), TilingOption(101, region(2))]}, measure) == {"a": region(1)}
+    assert autotune({"a": [TilingOption(100, region(1)), TilingOption(101, region(2))]}, each(measure)) == {
+        "a": region(1)
+    }
     assert asked == [region(1)]
 
 
 def test_what_cannot_be_measured_stays_with_the_estimate() -> None:
     options = {"a": [TilingOption(100, region(1)), TilingOption(101, region(2))]}
-    assert autotune(options, lambda one: None if one.tiling.out_rows == 1 else 5) == {"a": region(1)}
+    assert autotune(options, each(lambda one: None if one.tiling.out_rows == 1 else 5)) == {"a": region(1)}
 
 
 def test_equal_layers_are_measured_once_and_the_heaviest_first() -> None:
@@ -66,7 +78,7 @@ def test_equal_layers_are_measured_once_and_the_heaviest_first() -> None:
         for depth in range(10)
         for width in range(1, 40)
     }
-    autotune(options, measure)
+    autotune(options, each(measure))
     assert 5 < len(asked) == len(set(asked)) < 25
     assert {one.shape.out_width for one in asked} == set(range(40 - len(asked), 40))
 
@@ -81,5 +93,5 @@ def test_trials_go_where_an_estimate_was_wrong() -> None:
     def measure(one: Region) -> int:
         return 1000 + (500 if one.shape.out_width == wrong else 0) * one.tiling.out_rows
 
-    chosen = autotune(options, measure)
+    chosen = autotune(options, each(measure))
     assert {name for name, one in chosen.items() if one.tiling.out_rows == 1} == {f"{wrong}"}

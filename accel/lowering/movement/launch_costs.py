@@ -1,0 +1,121 @@
+"""What it costs to read a tensor where it lies, and the programs that move it first."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tvm import relax
+
+from accel.accelerator.document import Accelerator
+from accel.lowering.ir.function_attributes import LaunchInfo
+from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Moved, Window
+from accel.lowering.movement.movement_programs import movement_programs
+from accel.lowering.movement.region_prices import RegionPrices
+from accel.region.affine_view import AffineView, NotAffineError
+from accel.region.kinds import AnyRegion, VectorRegion, Views
+
+MOVE = "move"
+"""The operator of launches that only move a tensor."""
+
+
+class LaunchCosts:
+    """Costs of the launches of one graph: as it stands, or as it would be."""
+
+    def __init__(self, graph: LaunchGraph, prices: RegionPrices, accelerator: Accelerator) -> None:
+        self._graph, self._prices, self._accelerator = graph, prices, accelerator
+
+    def supposing(self, var: relax.Var, value: relax.Expr) -> "LaunchCosts":
+        """Returns the costs if a variable were bound to something else."""
+        return LaunchCosts(self._graph.supposing(var, value), self._prices, self._accelerator)
+
+    def of_result(
+        self, region: AnyRegion, view: AffineView | None, var: relax.Var, readers: Sequence[tuple[Launch, int]]
+    ) -> tuple[int, int]:
+        """What it costs that a region leaves ``var``: readers that cannot read it, and cycles of vector programs.
+
+        Regions of contractions move whole elements of memories, wherever these lie, in nearly the same time.
+        """
+        own = self._prices.best(region) if isinstance(region, VectorRegion) else None
+        cycles = 0 if own is None else own[0]
+        unable = int(view is not None and not view.has_dense_rows and not isinstance(region, VectorRegion))
+        for launch, place in readers:
+            moved = self._graph.source(launch.arguments[place], {var})
+            known = [self._of_read(launch, place, moved)]
+            program = None if moved is None or known == [0] else self._of_move(launch.arguments[place], var)
+            if program is not None:
+                known.append(program + (self._of_read(launch, place, None) or 0))
+            able = [each for each in known if each is not None]
+            unable += not able
+            cycles += min(able, default=0)
+        return unable, cycles
+
+    def of_better_move(self, launch: Launch, place: int, moved: Moved) -> int | None:
+        """The cycles of a program that moves an argument of a vector program, if both take fewer then; else None."""
+        if not isinstance(launch.region, VectorRegion) or moved[2].is_plain:
+            return None
+        read, plain = self._of_read(launch, place, moved), self._of_read(launch, place, None)
+        program = self._of_move(launch.arguments[place], moved[0])
+        if read is None or plain is None or program is None:
+            return None
+        return program if program + plain < read else None
+
+    def _of_read(self, launch: Launch, place: int, moved: Moved | None) -> int | None:
+        """What a launch takes that reads an argument through a view, or as it is; None where no instructions do.
+
+        A contraction, which moves whole elements of memories, takes what it takes.
+        """
+        read = launch.region if moved is None else read_through(launch, {place: moved})
+        if not isinstance(read, VectorRegion):
+            return 0 if moved is None or moved[2].has_dense_rows else None
+        priced = self._prices.best(read)
+        return None if priced is None else priced[0]
+
+    def _of_move(self, argument: relax.Expr, var: relax.Var) -> int | None:
+        """What a program takes that makes an argument of a variable; None where no instructions do."""
+        chain = self._graph.chain(argument, {var})
+        found = None if chain is None else next(self.programs(chain, var, None), None)
+        return None if found is None else self._prices.price(found.region)
+
+    def programs(self, chain: Sequence[relax.Expr], var: relax.Var, window: Window | None) -> Iterator[Launch]:
+        """Yields the launches that make ``var`` of what lies in DRAM, the end of a chain; or a window of it."""
+        for middle in reversed(range(len(chain))):
+            found = self.program_at(chain, middle, var, window)
+            if found is not None:
+                yield found
+
+    def program_at(
+        self,
+        chain: Sequence[relax.Expr],
+        middle: int,
+        var: relax.Var,
+        window: Window | None,
+        piece: Window | None = None,
+    ) -> Launch | None:
+        """Returns the launch that moves what is in the middle of a chain, or a piece of it; None if none does."""
+        try:
+            source, result, fill = self._graph.views_at(chain, middle, window, piece)
+        except NotAffineError:
+            return None
+        programs = movement_programs(source, result, str(var.ty.dtype), self._accelerator)
+        region = self._prices.cheapest(programs)
+        if region is None:
+            return None
+        info = LaunchInfo(name="", op=MOVE, nodes=(), macs=0, border=None if fill is None else int(fill))
+        passed = [each for each in chain[:-1] if isinstance(each, relax.Var)]
+        info = self._graph.with_nodes(info, (*passed, var))
+        info = replace(info, name=next(iter(info.nodes), str(var.name)))
+        return Launch(var, region, [chain[-1]], info, None, changed=True)
+
+
+def read_through(launch: Launch, moved: Mapping[int, Moved]) -> AnyRegion:
+    """Returns the region of a launch that reads arguments where they are moved from."""
+    views: Views = launch.region.views
+    for place, (_, _, view) in moved.items():
+        views = with_view(views, place, view)
+    return replace(launch.region, views=views)
+
+
+def with_view(views: Views, place: int, view: AffineView) -> Views:
+    """Returns the views with that of one parameter."""
+    wide = [*views, *[None] * (place + 1 - len(views))]
+    wide[place] = view
+    return tuple(wide)
