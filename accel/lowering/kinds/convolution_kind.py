@@ -226,6 +226,8 @@ def convolution_options(
             TilingOption(plan.cycles, Region(shape, each, plan.tiling))
             for shape in tried
             for each in epilogues
+            # products that walk blocks step otherwise than constants, and a Gemmini's short ones must not meet that
+            if not (shape.uniform and gemm.line and each.has_product)
             for plan in _tilings(shape, each, capabilities, cost, bordered=use.wants_border(capabilities))
         ]
         if found:
