@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Copy, Layer, Operation
+from accel.accelerator.instructions import Compute, Copy, Layer, Operation, Part
 from accel.accelerator.memories import Memory
 from accel.accelerator.require import require
 from accel.accelerator.semantics import LayerSemantics, Semantics, all_layers, all_semantics, scalar_field
@@ -201,13 +201,15 @@ class Tile:
     """One operand of a contraction: its name, its memory, and its two axes in their order, with extents.
 
     ``axes`` are two of ``m`` (rows), ``n`` (output channels) and ``k`` (summed); an axis that the operand's element
-    does not have comes first, with extent 1.
+    does not have comes first, with extent 1. ``blocks`` are the elements that a load takes of each row; of more than
+    one, blocks of channels lie side by side in DRAM.
     """
 
     name: str
     memory: Memory
     axes: tuple[Axis, Axis]
     shape: tuple[int, int]
+    blocks: int = 1
 
     @property
     def elements(self) -> int:
@@ -235,6 +237,8 @@ class Contraction:
     of the same instruction that clears accumulators, ``overwrite`` the one that writes the product with ``=``; each may
     be None. Where it slides, tiles are those of one column and one tap, and ``slides`` are what operations under its
     pragma do at once, in the order of the document. ``stage`` is None where a copy loads the weights' memory.
+    ``line`` is how many iterations the instruction makes, where the step of the data is in a register that stays from
+    one execution to the next; 0 where it is not.
     Where the document has instructions as large as a layer and no smaller ones, it is what these repeat.
     """
 
@@ -247,6 +251,7 @@ class Contraction:
     weights: Tile
     slides: tuple[Slide, ...] = ()
     stage: WeightStage | None = None
+    line: int = 0
 
     @property
     def weights_loaded_to(self) -> Memory:
@@ -320,10 +325,41 @@ def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = No
     if not found:
         refuse_contraction((*known, *(layer.does for layer in layers)), accelerator)
     best = max(found, key=lambda candidate: (_is_of_integers(candidate), candidate.macs))
-    best = replace(best, stage=_weight_stage(best.weights, known, accelerator))
+    best = replace(best, stage=_weight_stage(best.weights, known, accelerator), line=_line(best, accelerator))
+    best = _with_blocks(best, accelerator)
     if not best.slides:
         return best
     return replace(best, slides=tuple(_slides_beside(best, known, accelerator)))
+
+
+def _line(gemm: Contraction, accelerator: Accelerator) -> int:
+    """Iterations of the loop whose step of the data is a field of a sticky part; 0 if there is none."""
+    instruction = gemm.instruction
+    if isinstance(instruction, Compute):
+        sticky = (
+            {part.name for part in accelerator.parts(instruction) if isinstance(part, Part) and part.sticky}
+            if instruction.sequence
+            else set()
+        )
+        for loop in instruction.loops:
+            if loop.factors.get(gemm.data.name, "").partition(".")[0] in sticky:
+                return loop.limit or (1 << accelerator.bits(instruction, loop.extent)) - 1
+    return 0
+
+
+def _with_blocks(gemm: Contraction, accelerator: Accelerator) -> Contraction:
+    """The contraction with the blocks that loads take of its operands; results lie as the data of the next layer."""
+
+    def blocks(memory: Memory) -> int:
+        copy = accelerator.copy_instruction(memory.name, "load")
+        return copy.blocks.most if copy is not None and copy.blocks is not None else 1
+
+    if gemm.stage is None:
+        gemm = replace(gemm, weights=replace(gemm.weights, blocks=blocks(gemm.weights.memory)))
+    most = blocks(gemm.data.memory)
+    if most > 1 and gemm.data.elements == 1 and gemm.results_are_data:
+        gemm = replace(gemm, data=replace(gemm.data, blocks=most), dst=replace(gemm.dst, blocks=most))
+    return gemm
 
 
 def _loaded(memory: str, accelerator: Accelerator) -> bool:

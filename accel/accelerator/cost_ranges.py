@@ -1,7 +1,7 @@
 """The fields and numbers that a cost may name, and the least and the greatest value of each."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -59,10 +59,12 @@ def cost_samples(cost: Cost, instruction: Instruction, accelerator: Accelerator)
 
 
 def cost_sizes(instruction: Instruction) -> list[str]:
-    """Returns the fields of a copy's rows and columns; none for other instructions."""
+    """Returns the fields of a copy's rows, columns and blocks; none for other instructions."""
     if not isinstance(instruction, Copy):
         return []
-    return [name for name in (instruction.copy_fields.rows, instruction.copy_fields.columns) if name is not None]
+    found = [instruction.copy_fields.rows, instruction.copy_fields.columns]
+    found += [] if instruction.blocks is None else [instruction.blocks.scalars]
+    return [name for name in found if name is not None]
 
 
 def linked_fields(instruction: Instruction) -> dict[str, str]:
@@ -82,6 +84,8 @@ def _moved(copy: Copy, columns: dict[str, Float64], one: Float64, accelerator: A
     memory, fields = accelerator.memory(copy.memory), copy.copy_fields
     rows = columns[fields.rows] if fields.rows is not None else one
     wide = columns[fields.columns] if fields.columns is not None else one
+    if copy.blocks is not None:
+        wide = columns[copy.blocks.scalars] / memory.element_count
     wide = np.minimum(wide, np.maximum(memory.depth // rows, 1))
     if fields.columns is not None:
         columns[fields.columns] = wide
@@ -115,12 +119,7 @@ def _bounded(accelerator: Accelerator, instruction: Instruction) -> dict[str, Ra
 
     found: dict[str, Range] = {}
     if isinstance(instruction, Copy):
-        fields, depth = instruction.copy_fields, accelerator.memory(instruction.memory).depth
-        found[fields.sram] = (0, most(fields.sram, depth - 1))
-        if fields.rows is not None:
-            found[fields.rows] = (1, most(fields.rows, min(depth, instruction.max_rows or depth)))
-        if fields.columns is not None:
-            found[fields.columns] = (1, most(fields.columns, depth))
+        found |= _bounded_copy(accelerator, instruction, most)
     if isinstance(instruction, Compute):
         for operand in instruction.operands.values():
             if operand.address is not None:
@@ -131,6 +130,18 @@ def _bounded(accelerator: Accelerator, instruction: Instruction) -> dict[str, Ra
     if isinstance(instruction, Layer):
         windows = (window for operand in instruction.operands.values() for window in operand.windows)
         found |= {window.extent: (1, most(window.extent, None)) for window in windows}
+    return found
+
+
+def _bounded_copy(accelerator: Accelerator, copy: Copy, most: Callable[[str, int | None], int]) -> dict[str, Range]:
+    fields, memory = copy.copy_fields, accelerator.memory(copy.memory)
+    found: dict[str, Range] = {fields.sram: (0, most(fields.sram, memory.depth - 1))}
+    if fields.rows is not None:
+        found[fields.rows] = (1, most(fields.rows, min(memory.depth, copy.max_rows or memory.depth)))
+    if fields.columns is not None:
+        found[fields.columns] = (1, most(fields.columns, memory.depth))
+    if copy.blocks is not None:
+        found[copy.blocks.scalars] = (memory.element_count, memory.element_count * copy.blocks.most)
     return found
 
 

@@ -17,6 +17,9 @@ def field_roles(instruction: Instruction) -> Iterator[tuple[str, str]]:
     if isinstance(instruction, Copy):
         for role, field in instruction.copy_fields.model_dump(exclude_none=True).items():
             yield f"copy_fields.{role}", field
+        if instruction.blocks is not None:
+            yield "blocks.scalars", instruction.blocks.scalars
+            yield "blocks.stride", instruction.blocks.stride
     if isinstance(instruction, Compute):
         yield from _compute_roles(instruction)
     if isinstance(instruction, Layer):

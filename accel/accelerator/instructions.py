@@ -123,6 +123,15 @@ class Operand(DocumentPart):
             examples=["a_address"],
         ),
     ] = None
+    stays: Annotated[
+        bool,
+        Field(
+            strict=True,
+            description="whether the unit keeps it from one execution to the next, so that those with the same "
+            "address had better follow each other",
+            exclude_if=lambda stays: not stays,  # documents from before have the same id
+        ),
+    ] = False
 
 
 class HardwareLoop(DocumentPart):
@@ -186,6 +195,21 @@ class CopyFields(DocumentPart):
     ] = None
 
 
+class CopyBlocks(DocumentPart):
+    """Several elements of each row: one after the other in DRAM, and ``stride`` apart on the chip.
+
+    Of block ``b`` row ``r`` comes to the copy's address plus ``r + b * stride``.
+    """
+
+    scalars: Annotated[
+        FieldName, Field(description="the field of a row's scalars in DRAM, of all its blocks", examples=["columns"])
+    ]
+    stride: Annotated[
+        FieldName, Field(description="the field from block to block on the chip, elements", examples=["block_stride"])
+    ]
+    most: Annotated[Count, Field(ge=2, description="most blocks, of one element each", examples=[4])]
+
+
 class Copy(Instruction):
     """A strided two-dimensional copy between DRAM and an on-chip memory, where its rows lie without gaps.
 
@@ -206,6 +230,13 @@ class Copy(Instruction):
         Count | None, Field(description="most rows, where the field could hold more", examples=[16])
     ] = None
     copy_fields: Annotated[CopyFields, Field(description="the fields by their roles")]
+    blocks: Annotated[
+        CopyBlocks | None,
+        Field(
+            description="the fields of a load that takes several elements of each row",
+            exclude_if=lambda blocks: blocks is None,  # documents from before have the same id
+        ),
+    ] = None
     operations: Annotated[
         tuple[Operation, ...], Field(max_length=16, description="what it does to each element on the way")
     ] = ()

@@ -42,7 +42,7 @@ from accel.frontend.integer_recovery.recover_integers import import_integer_mode
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
-from accel.isa.family_registry import family_of, issue_order_of
+from accel.isa.family_registry import arrangement_of, family_of
 from accel.isa.hazard_findings import Hazards
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
@@ -201,7 +201,7 @@ def emit_program(done: Lowered) -> Emitted:
     """Returns the program; its inputs and outputs are called as the model's are."""
     job, info = done.job, done.job.info
     lowered = done.regions.lowered()
-    program = emit(lowered, job.target.accelerator, issue_order_of(job.target.accelerator))
+    program = emit(lowered, job.target.accelerator, arrangement_of(job.target.accelerator))
     ours, theirs = (*program.inputs, *program.outputs), (*info.inputs, *info.outputs)
     program = renamed(program, {old: tensor.name for old, tensor in zip(ours, theirs, strict=True)})
     fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}

@@ -12,7 +12,7 @@ from accel.driver.lowering_assistant import LoweringAssistant
 from accel.errors import CyclopsError
 from accel.isa.decode import decode
 from accel.isa.family import Family
-from accel.isa.family_registry import family_of, issue_order_of
+from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.codegen.region_cache import LoweredBeside, load_entry
 from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.codegen.region_object import RegionObject
@@ -155,7 +155,7 @@ def _as_words(data: bytes, accelerator: Accelerator) -> Words:
 def _cycles(words: Words, target: Target, family: Family) -> int | None:
     """None for words that cannot be timed: the stages will say why, if the region is taken."""
     try:
-        order = issue_order_of(target.accelerator)
-        return family.time(decode(target.accelerator, words if order is None else words[order(words)]), {}).cycles
+        arranged = arrangement_of(target.accelerator)
+        return family.time(decode(target.accelerator, words if arranged is None else arranged(words)[0]), {}).cycles
     except CyclopsError:
         return None

@@ -246,13 +246,13 @@ class PricesExactly(Protocol):
 
 
 @runtime_checkable
-class OrdersInstructions(Protocol):
-    """What a family may have besides: an order in which a launch's instructions had better be sent."""
+class ArrangesInstructions(Protocol):
+    """What a family may have besides: how a launch's instructions had better be sent."""
 
-    def issue_order(self, words: Words, accelerator: Accelerator, /) -> Int64:
-        """Returns the places (n,) of a launch's words (n, words_each) in the order in which to send them.
+    def arranged(self, words: Words, accelerator: Accelerator, /) -> tuple[Words, Int64]:
+        """Returns a launch's words (n, words_each) as they had better be sent, and the place (n,) where each stood.
 
-        What they do stays the same. It does not depend on what of the document is time alone.
+        What they do together stays the same. It does not depend on what of the document is time alone.
         """
 
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
-from accel.isa.family import Family, OrdersInstructions, PricesExactly
+from accel.isa.family import ArrangesInstructions, Family, PricesExactly
 from accel.util.arrays import Int64, Words
 
 GROUP = "cyclops.isa"
@@ -43,17 +43,17 @@ def prices_exactly(accelerator: Accelerator) -> bool:
     return isinstance(found, PricesExactly) and found.exact_prices
 
 
-def issue_order_of(accelerator: Accelerator) -> Callable[[Words], Int64] | None:
-    """The order in which a launch's words had better be sent; None: as they are.
+def arrangement_of(accelerator: Accelerator) -> Callable[[Words], tuple[Words, Int64]] | None:
+    """How a launch's words had better be sent, and where each of them stood; None: as they are.
 
     Raises:
         InvalidAccelerator: as :func:`family_of`.
     """
     found = family_of(accelerator)
-    if not isinstance(found, OrdersInstructions):
+    if not isinstance(found, ArrangesInstructions):
         return None
-    order = found.issue_order
-    return lambda words: order(words, accelerator)
+    arranged = found.arranged
+    return lambda words: arranged(words, accelerator)
 
 
 @functools.cache

@@ -55,7 +55,8 @@ class Region(Generic[Shape_co]):
     @property
     def tiles(self) -> int:
         """Tiles of the whole result."""
-        result, tiling = self.shape.result, self.tiling
+        tiling = self.tiling
+        result = self.shape.result.with_columns_as_blocks(tiling.columns_as_blocks)
         stacks = -(-result.blocks // tiling.out_blocks)
         return result.batch * stacks * -(-result.height // tiling.out_rows) * -(-result.width // tiling.out_columns)
 
@@ -92,4 +93,4 @@ def lane_tile(gemm: Contraction, *, direct: bool) -> Tile:
         return gemm.data
     axes: list[Axis] = ["k" if axis == "n" else axis for axis in gemm.dst.axes]
     memory = gemm.dst.memory.model_copy(update={"dtype": "int8"})
-    return Tile("data", memory, (axes[0], axes[1]), gemm.dst.shape)
+    return Tile("data", memory, (axes[0], axes[1]), gemm.dst.shape, gemm.dst.blocks)

@@ -42,6 +42,10 @@ class PackedActivation:
         """What lies around them in DRAM."""
         return self.top, self.left, self.pitch_h - self.top - self.height, self.pitch_w - self.left - self.width
 
+    def with_columns_as_blocks(self, count: int) -> "PackedActivation":
+        """Returns the extents, without room between rows, where so many neighbouring columns are taken as blocks."""
+        return PackedActivation.dense(self.batch, self.blocks * count, self.height, self.width // count)
+
     def grown(self, sides: Sides) -> "PackedActivation | None":
         """Returns the window that has so much more on each side, of what lies around; None where less does."""
         if any(more > there for more, there in zip(sides, self.around, strict=True)):

@@ -22,7 +22,9 @@ class Tiling:
     (``weights``), or the data of one output tile (``data``). A tile has output blocks of one group, or those of several
     groups of one block each. Contexts are the copies of each buffer: 2 let the
     next tile load while this one computes. ``layer`` is the instruction that does a whole tile by itself; without one
-    several do, in the accelerator's scratchpads.
+    several do, in the accelerator's scratchpads. Where ``columns_as_blocks`` is more than 1 so many neighbouring
+    columns are taken as so many times the blocks, and extents are of what is then to be tiled: elements that lie side
+    by side in DRAM are blocks to a load.
     """
 
     out_blocks: int
@@ -37,6 +39,7 @@ class Tiling:
     out_pitch_h: int
     out_pitch_w: int
     layer: str = ""
+    columns_as_blocks: int = 1
 
 
 BORDER_WORTH = 1.25

@@ -92,13 +92,16 @@ def planned_launch(
 
 def _tiling(region: Region, capabilities: Capabilities) -> PlannedTiling:
     tiling, gemm = region.tiling, capabilities.gemm
+    blocks = tiling.out_blocks
+    if tiling.columns_as_blocks > 1:  # said as what they are of the image
+        blocks = min(blocks, region.shape.result.blocks)
     return PlannedTiling(
         rows=gemm.rows,
         out_channels=gemm.out_channels,
         in_channels=gemm.in_channels,
-        out_blocks=tiling.out_blocks,
+        out_blocks=blocks,
         out_rows=tiling.out_rows,
-        out_columns=tiling.out_columns,
+        out_columns=tiling.out_columns * -(-tiling.out_blocks // blocks),
         in_blocks=tiling.in_blocks,
         kernel_rows=tiling.kernel_rows,
         kernel_columns=tiling.kernel_columns,

@@ -11,6 +11,7 @@ from accel.accelerator.instructions import (
     BitField,
     Compute,
     Copy,
+    CopyBlocks,
     HardwareLoop,
     Instruction,
     Layer,
@@ -181,6 +182,22 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
         require(fields.rows is not None, f"{path}.max_rows", "the copy has no field of rows")
         assert fields.rows is not None
         _check_limit(f"{path}.max_rows", copy.max_rows, accelerator.bits(copy, fields.rows))
+    if copy.blocks is not None:
+        _check_blocks(f"{path}.blocks", copy, copy.blocks, accelerator)
+
+
+def _check_blocks(path: str, copy: Copy, blocks: CopyBlocks, accelerator: Accelerator) -> None:
+    fields, memory = copy.copy_fields, accelerator.memory(copy.memory)
+    require(copy.direction == "load", path, "a store takes one element of each row")
+    require(fields.rows is not None, path, "the copy has no field of rows, and blocks are of each row")
+    require(fields.columns is None, path, "the copy has a field of columns; blocks stand in their place")
+    scalars = blocks.most * memory.element_count
+    bits = accelerator.bits(copy, blocks.scalars)
+    few = f"{blocks.most} elements of {memory.name} are {scalars} scalars, and {blocks.scalars} has {bits} bits"
+    require(scalars < 1 << bits, f"{path}.most", f"{few}; it needs {scalars.bit_length()}")
+    reach = accelerator.bits(copy, blocks.stride)
+    none = f"{blocks.stride} has {reach} bits and can only be 0; it needs 1 bit at least"
+    require(reach > 0, f"{path}.stride", none)
 
 
 def _check_limit(path: str, limit: int, bits: int) -> None:

@@ -27,6 +27,9 @@ def check_explicit(accelerator: Accelerator) -> None:
         _check_bits(path, instruction, accelerator)
         if instruction.cycles is not None:
             check_cost(f"{path}.cycles", instruction.cycles, instruction, accelerator, operations.MAX_CYCLES)
+        if isinstance(instruction, Copy):
+            several = "a copy of the family explicit takes one line of each row; give it columns instead"
+            require(instruction.blocks is None, f"{path}.blocks", several)
         if isinstance(instruction, Copy) and instruction.bus_cycles is not None:
             check_cost(f"{path}.bus_cycles", instruction.bus_cycles, instruction, accelerator, operations.MAX_CYCLES)
         if isinstance(instruction, Compute):

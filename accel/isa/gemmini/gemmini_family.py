@@ -30,6 +30,7 @@ from accel.isa.gemmini.function.stream_machine import StreamMachine, function_si
 from accel.isa.gemmini.gemmini_tiling_cost import tiling_cost
 from accel.isa.gemmini.stream.bounds_kernel import bounds_signature
 from accel.isa.gemmini.stream.errata import errata_signature
+from accel.isa.gemmini.stream.kept_weights import keeping_signature, with_kept_weights
 from accel.isa.gemmini.stream.launch_context import LaunchContext, context_signature, takes_decoded_launch
 from accel.isa.gemmini.stream.loop_expansion import expansion_signature
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_stream
@@ -134,9 +135,12 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
         """Yields larger memories, and a larger mesh."""
         return changes_of_gemmini(accelerator)
 
-    def issue_order(self, words: Words, accelerator: Accelerator) -> Int64:
-        """Returns the order in which the controllers wait least for each other."""
-        return issue_order(words, parameters_of(accelerator))
+    def arranged(self, words: Words, accelerator: Accelerator) -> tuple[Words, Int64]:
+        """Returns the words in the order in which the controllers wait least, with weights kept in the mesh."""
+        parameters = parameters_of(accelerator)
+        kept = with_kept_weights(words, parameters.dim)
+        order = issue_order(kept, parameters)
+        return kept[order], order
 
     def machine(self, accelerator: Accelerator) -> Machine:
         """Returns a machine that takes decoded launches."""
@@ -156,6 +160,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
             function_signature(),
             machine_signature(),
             preparation_signature(),
+            keeping_signature(),
             order_signature(),
             warming_signature(),
             bounds_signature(),

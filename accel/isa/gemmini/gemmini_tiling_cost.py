@@ -15,7 +15,7 @@ import numpy.typing as npt
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
 from accel.isa.gemmini.document.gemmini_document import parameters_of
-from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES
+from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES, GemminiParameters
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates, ceil_div
@@ -26,51 +26,89 @@ _ONCE = 4  # instructions of a launch beside those of its tiles
 _LOAD = 14  # cycles of a load alone, beside memory's and one a row (mvin of the recordings)
 _WAY = 7  # cycles of a request's and its answer's way through buffers (mvin_chain of the recordings)
 # fitted to the cycles of 60 tilings each of the layers of four networks
-_FIRST = 0.75  # of the loads of the first step, before its products run as fast as they can
+_FIRST = 1.0  # of the loads of the first step, before its products run as fast as they can
 _BEHIND = 0.6  # of the products of a step, behind the last load
-_TILE_WAY = 130  # cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies
-_RECONFIGURED = 110  # cycles in which the mesh is empty, as another stride is set for a tile's other sums, and set back
-_STEP_WAY = 60  # cycles of a step from its data to its products
+_TILE_WAY = 100  # cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies
+_STEP_GAP, _TILE_GAP = 0.75, 0.5  # times the rows of the mesh, in which it is empty: between steps, between tiles
+_KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside its rows, and with few of them
+_STEP_WAY = 80  # cycles of a step from its data to its products
 
 
 def tiling_cost(
-    c: Candidates, conv: Convolution, epilogue: Epilogue, _gemm: Contraction, accelerator: Accelerator
+    c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, accelerator: Accelerator
 ) -> npt.NDArray[np.float64]:
     """Estimated cycles of each candidate: those of what is slowest."""
     parameters = parameters_of(accelerator)
-    sent = _instructions(c, conv, epilogue, parameters.dim)
+    dim = parameters.dim
+    sent = _instructions(c, conv, epilogue, gemm, dim)
     pixels = c.out_rows * c.out_columns
-    # cycles of one row, where many follow: a request is free again so long after it was sent
-    row = max(1.0, (parameters.answer_latency + _WAY) / parameters.requests_in_flight)
+    row = _request(1, parameters)
 
-    def loaded(loads: Int64, rows: Int64 | int) -> Float64:
-        """Few loads are under way at once, and each waits for memory."""
-        alone = (loads * (parameters.answer_latency + _LOAD) + rows) / parameters.commands_tracked
-        return np.maximum(row * rows, alone)
+    def loaded(loads: Int64, rows: Int64, blocks: Int64 | int = 1, most: int = 1) -> Float64:
+        """Cycles of ``loads`` of so many rows, each of ``blocks`` and in requests of at most ``most`` of them.
 
-    data = loaded(sent.data, c.data_blocks * c.data_rows * c.data_columns)
-    weights = loaded(sent.weights, sent.weights * parameters.dim)
+        Few loads are under way at once, and each waits for memory.
+        """
+        beats = rows * np.maximum(np.asarray(blocks) * dim / parameters.dma_bus_bytes, 1)
+        alone = (loads * (parameters.answer_latency + _LOAD) + beats) / parameters.commands_tracked
+        whole, rest = np.asarray(blocks) // most, np.asarray(blocks) % most
+        each = whole * _request(most, parameters) + np.where(rest, _request(rest, parameters), 0)
+        return np.maximum(rows * each, alone)
+
+    lines = c.data_rows * c.data_columns
+    data = np.where(
+        lines == 1, loaded(sent.data, c.data_blocks), loaded(sent.data, lines, c.data_blocks, gemm.data.blocks)
+    )
+    rows = dim * c.in_blocks * c.kernel_rows * c.kernel_columns
+    weights = loaded(sent.weights, rows, c.out_blocks, gemm.weights.blocks)
+    if conv.uniform:
+        weights = loaded(sent.weights, np.full_like(rows, dim))
     # all rows of a tile's bias are the same row of DRAM
-    bias = sent.bias * (parameters.answer_latency + _LOAD + parameters.dim) / parameters.commands_tracked
-    wide = ACC_BYTES * parameters.dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
+    bias = sent.bias * (parameters.answer_latency + _LOAD + dim) / parameters.commands_tracked
+    wide = ACC_BYTES * dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
     stored = c.out_blocks * pixels * (max(row, wide) if epilogue.wide else row)
-    product = parameters.dim * (1 if accelerator.memories[0].banks > 1 else 2)
-    products, sums = product * sent.products, product * sent.sums + _RECONFIGURED * (epilogue.sums > 0)
+    product = dim * (1 if accelerator.memories[0].banks > 1 else 2)
+    products = _product_cycles(c, conv, sent, dim, product)
+    sums = product * sent.sums
     steps, first = c.tiles * c.reductions, data + weights
     loading = c.data_loads * data + c.weight_loads * weights + c.tiles * bias
     if epilogue.products:  # their weights are loaded for each group of output channels
         groups = np.where(c.data_loads < c.tiles, c.tiles, conv.out_blocks // c.out_blocks)
-        loading = loading + epilogue.products * groups * loaded(c.out_blocks, c.out_blocks * parameters.dim)
+        loading = loading + epilogue.products * groups * loaded(c.out_blocks, c.out_blocks * dim)
     per_step = data * (c.data_loads == steps) + weights * (c.weight_loads == steps)
     limits = (
         loading + _BEHIND * products + sums + stored,
-        steps * products + c.tiles * sums + _FIRST * (first + bias) + stored,
+        steps * (products + _STEP_GAP * dim) + c.tiles * (sums + _TILE_GAP * dim) + _FIRST * (first + bias) + stored,
         c.tiles * stored + first + bias,
         c.tiles * (bias + products * c.reductions + sums + stored + _TILE_WAY) / c.result_contexts + first,
         np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),
         parameters.issue_cycles * sent.total,
     )
     return np.asarray(np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits]))
+
+
+def _product_cycles(
+    c: Candidates, conv: Convolution, sent: "_Instructions", dim: int, product: int
+) -> npt.NDArray[np.float64]:
+    """Cycles of the products of a step: of lines shorter than the mesh, only the first brings their weights."""
+    line = np.where(_is_dense(c), c.out_rows * c.out_columns, np.where(c.out_columns == 1, c.out_rows, c.out_columns))
+    tiles = 1 if conv.uniform else c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
+    kept = product * np.minimum(tiles, sent.products) + np.maximum(sent.products - tiles, 0) * np.maximum(
+        line + _KEPT_MORE, _KEPT_LEAST
+    )
+    return np.where(line < dim, kept, product * sent.products)
+
+
+def _is_dense(c: Candidates) -> npt.NDArray[np.bool_]:
+    """Whether the data of a tap's products are in one line."""
+    return np.asarray((c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1))
+
+
+def _request(blocks: Int64 | int, parameters: GemminiParameters) -> Float64:
+    """Cycles of a request for so many blocks where many follow: the next takes its place when it is answered."""
+    beats = np.maximum(np.asarray(blocks) * parameters.dim / parameters.dma_bus_bytes, 1)
+    answered = parameters.answer_latency + _WAY + beats - 1
+    return np.asarray(np.maximum(beats, answered / parameters.requests_in_flight), np.float64)
 
 
 class _Instructions(NamedTuple):
@@ -84,30 +122,36 @@ class _Instructions(NamedTuple):
     sums: Int64
 
 
-def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, dim: int) -> _Instructions:
+def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, dim: int) -> _Instructions:
     """Counts of an instruction for each ``dim`` rows that lie in a line: of an image's row, or of whole rows."""
+    side_by_side = gemm.data.blocks > 1
     pixels = c.out_rows * c.out_columns
     taps = c.kernel_rows * c.kernel_columns
-    dense = (c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1)
-    products = c.out_blocks * _in_lines(c.out_rows, c.out_columns, dim, dense)
+    products = c.out_blocks * _in_lines(c.out_rows, c.out_columns, dim, _is_dense(c))
     if conv.uniform:  # the weights of all blocks
         products = np.where(pixels == 1, ceil_div(c.out_blocks, dim), products)
     products = products * c.in_blocks * taps
 
     full = conv.data.width + conv.padding[1] + conv.padding[3]
-    data = c.data_blocks * _in_lines(c.data_rows, c.data_columns, dim, c.data_columns == full)
+    lines = _in_lines(c.data_rows, c.data_columns, dim, c.data_columns == full)
+    data = ceil_div(c.data_blocks, gemm.data.blocks) * lines
     all_rows = (c.data_columns == full) & (c.data_rows == conv.data.height + conv.padding[0] + conv.padding[2])
-    data = np.where(all_rows, ceil_div(c.data_blocks * c.data_rows * c.data_columns, dim), data)
+    one = c.data_rows * c.data_columns == 1  # whose blocks lie in a line
+    data = np.where(
+        one if side_by_side else all_rows, ceil_div(c.data_blocks * c.data_rows * c.data_columns, dim), data
+    )
     # a column is loaded with a stride of its own, which the weights do not have
     data = data + np.where((c.data_columns == 1) & (full > 1), _CONFIGURES, 0)
-    weights = np.ones_like(taps) if conv.uniform else c.out_blocks * c.in_blocks * taps
+    weights = np.ones_like(taps) if conv.uniform else ceil_div(c.out_blocks, gemm.weights.blocks) * c.in_blocks * taps
     start = c.out_blocks * ceil_div(pixels, dim) if epilogue.start == "bias" else np.zeros_like(pixels)
     whole = c.out_columns == conv.out_width
     store = c.out_blocks * _in_lines(c.out_rows, c.out_columns, dim, whole)
-    store = np.where(whole & (c.out_rows == conv.out_height), ceil_div(c.out_blocks * pixels, dim), store)
+    all_stored = pixels == 1 if side_by_side else whole & (c.out_rows == conv.out_height)
+    store = np.where(all_stored, ceil_div(c.out_blocks * pixels, dim), store)
     sums = epilogue.sums * c.out_blocks * ceil_div(pixels, dim)
     total = 2 * c.tiles * c.reductions * products + c.data_loads * data + c.weight_loads * weights
     total = total + c.tiles * (start + store + 2 * sums) + _ONCE
+    total = total + (c.data_loads + c.weight_loads) * side_by_side  # each with a stride of its own
     return _Instructions(total, products, data, weights, start, sums)
 
 

@@ -37,24 +37,24 @@ from accel.util.arrays import Int64, Words
 _LIMIT = 1 << 32  # bytes of DRAM that a program may map
 
 
-IssueOrder = Callable[[Words], Int64]
-"""The places (n,) of a launch's words (n, words_each) in the order in which to send them."""
+Arrange = Callable[[Words], tuple[Words, Int64]]
+"""A launch's words (n, words_each) as they are sent, and the places (n,) where they stood."""
 
 
-def emit(module: LoweredModule | ir.IRModule, accelerator: Accelerator, order: IssueOrder | None = None) -> Program:
+def emit(module: LoweredModule | ir.IRModule, accelerator: Accelerator, arrange: Arrange | None = None) -> Program:
     """The program of a module whose regions are compiled, or of an allocated one.
 
     Args:
         module: the module.
         accelerator: the document.
-        order: of the instructions of a launch; None: the one in which the function's text has them.
+        arrange: how the instructions of a launch are sent; None: as the function's text has them.
 
     Raises:
         CompileError: a field that cannot hold its value, a tensor that nothing makes, or more DRAM than can be
             addressed.
     """
     lowered = module if isinstance(module, LoweredModule) else LoweredModule.of(module, accelerator)
-    return _Emitter(lowered, accelerator, order).program()
+    return _Emitter(lowered, accelerator, arrange).program()
 
 
 def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, list[HostGraph]]:
@@ -105,9 +105,9 @@ class _Dram:
 class _Emitter:
     """Walks ``main`` once, placing tensors as they are first met."""
 
-    def __init__(self, lowered: LoweredModule, accelerator: Accelerator, order: IssueOrder | None) -> None:
+    def __init__(self, lowered: LoweredModule, accelerator: Accelerator, arrange: Arrange | None) -> None:
         module = lowered.module
-        self.order = order
+        self.arrange = arrange
         self.module = module
         self.accelerator = accelerator
         self.dram = _Dram(_alignment(accelerator))
@@ -233,9 +233,9 @@ class _Emitter:
         bases = [segment.address // unit for segment, unit in zip(segments, region.units, strict=True)]
         bases += [entry.address // table_unit(entry) for entry in table]
         words, origin = region.code.link(bases, self.accelerator)
-        if self.order is not None:
-            order = self.order(words)
-            words, origin = words[order], origin[order]
+        if self.arrange is not None:
+            words, places = self.arrange(words)
+            origin = origin[places]
         begin = self.count
         self.count += len(words)
         self.words[begin : self.count] = words
@@ -281,8 +281,8 @@ class _Emitter:
 class _Outline(_Emitter):
     """The same walk, with launches of no instructions and host steps without texts, whose graphs are kept."""
 
-    def __init__(self, lowered: LoweredModule, accelerator: Accelerator, order: IssueOrder | None) -> None:
-        super().__init__(lowered, accelerator, order)
+    def __init__(self, lowered: LoweredModule, accelerator: Accelerator, arrange: Arrange | None) -> None:
+        super().__init__(lowered, accelerator, arrange)
         self.graphs: list[HostGraph] = []
 
     def _text(self, graph: HostGraph) -> str:

@@ -2,18 +2,20 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tvm import tirx
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
+from accel.accelerator.field_roles import span
 from accel.accelerator.instructions import Compute, Layer
 from accel.accelerator.semantics import Semantics, scalar_field
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.expression.syntax_tree import Access, index_terms
-from accel.lowering.inject.hardware_loops import LoopAxis, assign_hardware_loops
+from accel.lowering.inject.hardware_loops import LoopAssignment, LoopAxis, assign_hardware_loops
 from accel.lowering.inject.operation_matching import OperationMatch, matching_operations, nearest_mismatch
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify
@@ -50,6 +52,7 @@ def _made(nest: AffineNest, choice: OperationMatch, target: Target, first: tirx.
     accesses = _accesses(nest, choice)
     axes, steps = _instruction_axes(nest, choice, accesses, accelerator)
     assignment = assign_hardware_loops(axes, instruction, list(accesses), accelerator)
+    assignment = replace(assignment, left=_after_what_stays(assignment, list(accesses), instruction, accelerator))
     fields: dict[str, Any] = {
         scalar_field(accelerator, instruction, name): tirx.const(step, "int32") for name, step in steps.items()
     }
@@ -67,6 +70,26 @@ def _made(nest: AffineNest, choice: OperationMatch, target: Target, first: tirx.
         loops = [(axis.extent, *axis.strides) for axis in assignment.left]
         return instruction_calls.call(instruction.name, fields, loops)
     return _around(assignment.left, list(accesses), instruction, fields)
+
+
+def _after_what_stays(
+    assignment: LoopAssignment, operands: list[str], instruction: Compute, accelerator: Accelerator
+) -> tuple[LoopAxis, ...]:
+    """The loops around an instruction: those that leave what stays in its unit where it is come last.
+
+    That is worth it where the instruction makes fewer iterations than that operand has elements: to bring it takes
+    longer then than to use it. Else the results of the first iterations are there the sooner.
+    """
+    iterations = 1
+    for loop in instruction.loops:
+        extent = constant_value(assignment.fields[loop.extent])
+        iterations = iterations * extent if extent is not None else loop.limit or iterations
+    order = assignment.left
+    for number, name in enumerate(operands):
+        operand = instruction.operands[name]
+        if operand.stays and iterations < span(operand, accelerator.memory(operand.memory)):
+            order = tuple(sorted(order, key=lambda axis: not axis.strides[number]))
+    return order
 
 
 def _beginning(

@@ -163,6 +163,8 @@ class _Copying:
         self.unit = unit
         name = self.names.row_stride
         self.most_stride = ((1 << accelerator.bits(copy, name)) - 1) // unit if name is not None else 0
+        blocks = copy.blocks
+        self.most_apart = 0 if blocks is None else (1 << accelerator.bits(copy, blocks.stride)) - 1
 
     def _most(self, name: str | None, limit: int | None, accelerator: Accelerator) -> int:
         if name is None:
@@ -178,8 +180,12 @@ class _Copying:
         rows = self._rows(axes, pitch)
         if any(axis.padded for axis in axes):
             raise CompileError(f"{self.copy.name} cannot pad a dimension that it has not", field=INSTRUCTIONS)
+        blocks = self._blocks(axes)
+        if blocks is not None and self.copy.blocks is not None and blocks.extent > self.copy.blocks.most:
+            blocks, piece = _pieces(blocks, self.copy.blocks.most)
+            axes = [*axes, piece]
         if rows is not None and rows.extent > self.most_rows:
-            rows, piece = self._pieces(rows)
+            rows, piece = _pieces(rows, self.most_rows)
             axes = [*axes, piece]
         size = self.memory.element_count
         sram_base, dram_base = _whole(sram.base, size), _whole(dram.base, size)
@@ -195,7 +201,9 @@ class _Copying:
             instruction_calls.operand("dram"): dram.buffer.data,
             instruction_calls.index("dram"): simplify(dram_base),
         }
-        statement = instruction_calls.call(self.copy.name, operands | self._sizes(rows, columns) | fields)
+        statement = instruction_calls.call(
+            self.copy.name, operands | self._sizes(rows, columns) | self._of_blocks(blocks) | fields
+        )
         for axis in reversed(axes):
             extent = tirx.const(constant_value(axis.extent), "int32")
             statement = tirx.For(axis.variable, _ZERO, extent, tirx.ForKind.SERIAL, statement)
@@ -233,17 +241,20 @@ class _Copying:
             return None
         return axes.pop() if axes[-1].extent <= self.most_rows or not axes[-1].padded else None
 
-    def _pieces(self, rows: _Axis) -> tuple[_Axis, _Axis]:
-        """Rows beyond the instruction's most: the rows of one piece, and the loop over the pieces."""
-        most = self.most_rows
-        variable = tirx.Var(f"{rows.variable.name}_piece", "int32")
-        count = -(-rows.extent // most)
-        rest = tirx.min(tirx.const(most, "int32"), tirx.const(rows.extent, "int32") - variable * most)
-        extent: Any = most if rows.extent % most == 0 else simplify(rest)
-        return (
-            _Axis(rows.variable, extent, rows.sram, rows.dram),
-            _Axis(variable, count, rows.sram * most, rows.dram * most),
-        )
+    def _blocks(self, axes: list[_Axis]) -> _Axis | None:
+        """Take the loop over elements that lie side by side in DRAM, if there is one."""
+        for place, axis in enumerate(axes):
+            if self.copy.blocks is not None and axis.dram == 1 and not axis.padded and axis.sram <= self.most_apart:
+                return axes.pop(place)
+        return None
+
+    def _of_blocks(self, blocks: _Axis | None) -> dict[str, tirx.Expr]:
+        """The fields of the blocks of each row."""
+        if self.copy.blocks is None:
+            return {}
+        scalars = simplify(_size(blocks) * self.memory.element_count)
+        apart = tirx.const(0 if blocks is None else blocks.sram, "int32")
+        return {self.copy.blocks.scalars: scalars, self.copy.blocks.stride: apart}
 
     def _sizes(self, rows: _Axis | None, columns: _Axis | None) -> dict[str, Any]:
         """The fields of rows, columns, stride and padding that the instruction has."""
@@ -263,6 +274,18 @@ class _Copying:
                 fields[before] = simplify(inner.before) if inner and inner.before is not None else _ZERO
                 fields[after] = simplify(inner.after) if inner and inner.after is not None else _ZERO
         return fields
+
+
+def _pieces(axis: _Axis, most: int) -> tuple[_Axis, _Axis]:
+    """An axis beyond the instruction's most: that of one piece, and the loop over the pieces."""
+    variable = tirx.Var(f"{axis.variable.name}_piece", "int32")
+    count = -(-axis.extent // most)
+    rest = tirx.min(tirx.const(most, "int32"), tirx.const(axis.extent, "int32") - variable * most)
+    extent: Any = most if axis.extent % most == 0 else simplify(rest)
+    return (
+        _Axis(axis.variable, extent, axis.sram, axis.dram),
+        _Axis(variable, count, axis.sram * most, axis.dram * most),
+    )
 
 
 def _is_single(axis: _Axis) -> bool:

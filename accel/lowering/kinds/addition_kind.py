@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from tvm import relax, te, tirx
 from tvm.s_tir import Schedule
 
@@ -24,9 +25,11 @@ from accel.lowering.kinds.contraction.epilogue_stages import (
     ACCUMULATE,
     Element,
     accumulated,
+    constant_line,
     continued,
     elementwise_stage,
     inner,
+    line_shape,
     placeholder,
     with_epilogue,
 )
@@ -104,9 +107,12 @@ class AdditionKind:
         arguments = [first, second, relax.const(weighted_identities(add.levels, gemm))]
         composite, epilogue = request.composite, region.epilogue
         rounding = rounding_vector(request.call, composite, epilogue, blocks * gemm.out_channels)
+        columns = region.tiling.columns_as_blocks
+        rounding, blocks = np.tile(rounding, columns), blocks * columns
         if epilogue.start == "bias" and len(add.levels) > 1:
             rounding >>= LEVEL_BITS
-        arguments += bias_operands(rounding, epilogue, blocks, gemm)
+        line = line_shape(constant_line(region.tiling, None, gemm))
+        arguments += bias_operands(rounding, epilogue, blocks, gemm, line)
         return PackedRegion(replace(region, shape=add), arguments, composite, composite.result)
 
     def expression(self, region: Region[Addition], gemm: Contraction) -> tirx.PrimFunc:
@@ -115,10 +121,12 @@ class AdditionKind:
         Parameters are a, b, the identities ``[2 * levels, *tile]``, bias if there is one, then the result.
         """
         add, epilogue, tiling = region.shape, region.epilogue, region.tiling
-        operands = [placeholder(name, packed, gemm.data) for name, packed in zip(_OPERANDS, add.operands, strict=True)]
+        columns = tiling.columns_as_blocks
+        walked = [each if columns == 1 else each.with_columns_as_blocks(columns) for each in add.operands]
+        operands = [placeholder(name, packed, gemm.data) for name, packed in zip(_OPERANDS, walked, strict=True)]
         shape = (2 * len(add.levels), *gemm.weights.shape)
         identities = te.placeholder(shape, gemm.weights.memory.dtype, name="identities")
-        outer = (add.operands[0].batch, add.operands[0].blocks, tiling.out_pitch_h, tiling.out_pitch_w)
+        outer = (walked[0].batch, walked[0].blocks, tiling.out_pitch_h, tiling.out_pitch_w // columns)
         if tiling.layer:
             return _at_every_point(operands, outer, region, gemm)
 
@@ -139,7 +147,8 @@ class AdditionKind:
             shifted = elementwise_stage(sums, (("shift_right", -LEVEL_BITS),), f"upper{level}")
             sums = continued(shifted, *summed(level), gemm, f"{ACCUMULATE}{level}")
             starts[str(sums.name)] = str(shifted.name)
-        return with_epilogue([*operands, identities], sums, arguments, epilogue, gemm, starts=starts)
+        line = constant_line(tiling, None, gemm)
+        return with_epilogue([*operands, identities], sums, arguments, epilogue, gemm, starts=starts, line=line)
 
     def padding_of_data(self, region: Region[Addition]) -> Padding:  # noqa: ARG002
         """None."""
@@ -219,10 +228,18 @@ def _levels(composite: CompositeRegion, capabilities: Capabilities) -> SplitWeig
 
 
 def _largest_tiling(
-    packed: PackedActivation, capabilities: Capabilities, epilogue: Epilogue, levels: int
+    image: PackedActivation, capabilities: Capabilities, epilogue: Epilogue, levels: int
 ) -> Tiling | None:
-    """The largest tile that fits and leaves a few tiles to overlap; its extents divide the image, as nothing pads."""
+    """The largest tile that fits and leaves a few tiles to overlap; its extents divide the image, as nothing pads.
+
+    All channels are alike to it: where a load takes several blocks of a row, neighbouring columns make up for those
+    that the image has not.
+    """
     gemm = capabilities.gemm
+    columns_as_blocks = max(
+        each for each in divisors(image.width) if each * image.blocks <= max(gemm.data.blocks, 1) or each == 1
+    )
+    packed = image.with_columns_as_blocks(columns_as_blocks)
     whole = needs_double_buffer(epilogue, capabilities.accelerator, gemm)  # a tile of one context is then all of it
     identities = levels * len(_OPERANDS) * gemm.weights.elements
     data = gemm.data.memory.depth - (identities if gemm.weights.memory == gemm.data.memory else 0)
@@ -237,7 +254,7 @@ def _largest_tiling(
     for contexts, largest in ((2, total // _OVERLAPPING), (2, total), (1, total)):
         best = max(
             (
-                (blocks * rows * columns, columns, rows, blocks)
+                (blocks * rows * columns, min(blocks, gemm.data.blocks), columns, rows, blocks)
                 for columns in divisors(packed.width)
                 for rows in divisors(packed.height)
                 for blocks in divisors(packed.blocks)
@@ -250,8 +267,11 @@ def _largest_tiling(
             default=None,
         )
         if best is not None:
-            _, columns, rows, blocks = best
-            return Tiling(blocks, rows, columns, 1, 1, 1, "stream", contexts, contexts, packed.height, packed.width)
+            _, _, columns, rows, blocks = best
+            return Tiling(
+                blocks, rows, columns, 1, 1, 1, "stream", contexts, contexts, image.height, image.width,
+                columns_as_blocks=columns_as_blocks,
+            )  # fmt: skip
     return None
 
 

@@ -19,7 +19,9 @@ from accel.lowering.kinds.contraction.convolution_forms import convolution_forms
 from accel.lowering.kinds.contraction.convolution_tiling import PricedTiling, plan_convolution
 from accel.lowering.kinds.contraction.epilogue_stages import (
     accumulated,
+    constant_line,
     inner,
+    line_shape,
     operand_name,
     padded_data,
     placeholder,
@@ -125,7 +127,8 @@ class ConvolutionKind:
 
         outer = (conv.data.batch, conv.out_blocks, rows, columns)
         sums, arguments = accumulated(outer, product, axes, epilogue, gemm)
-        return with_epilogue([data, weights], sums, arguments, epilogue, gemm, conv.addend)
+        line = constant_line(tiling, conv, gemm)
+        return with_epilogue([data, weights], sums, arguments, epilogue, gemm, conv.addend, line=line)
 
     def padding_of_data(self, region: Region[Convolution]) -> Padding:
         """Zeros where the loads cannot pad; patches of an image have them already."""
@@ -223,6 +226,8 @@ def convolution_options(
             TilingOption(plan.cycles, Region(shape, each, plan.tiling))
             for shape in tried
             for each in epilogues
+            # products that walk blocks step otherwise than constants, and a Gemmini's short ones must not meet that
+            if not (shape.uniform and gemm.line and each.has_product)
             for plan in _tilings(shape, each, capabilities, cost, bordered=use.wants_border(capabilities))
         ]
         if found:
@@ -268,7 +273,9 @@ def _packed_with_addition(
     first = joined.composite
     both = replace(first, nodes=(*first.nodes, *addition.nodes), result=addition.result)
     region = replace(region, shape=replace(region.shape, addend=read.data))
-    rounding = rounding_operands(request.call, addition, region.epilogue, region.shape.out_blocks, operands.gemm)
+    line = line_shape(constant_line(region.tiling, region.shape, operands.gemm))
+    blocks = region.shape.out_blocks
+    rounding = rounding_operands(request.call, addition, region.epilogue, blocks, operands.gemm, line)
     return _packed(joined.call, both, region, operands, [addend, weights, *rounding])
 
 
@@ -285,11 +292,13 @@ def _packed(
     weights = convolution_weights(call, composite, conv, gemm)
     tiles = tiled_layout.pack_weights(weights, gemm.weights)
     if conv.uniform:
-        tiles = tiled_layout.identities((0,), gemm).reshape(1, 1, 1, 1, *gemm.weights.shape)
+        identity = tiled_layout.identities((0,), gemm).reshape(1, 1, 1, 1, *gemm.weights.shape)
+        tiles = identity.transpose(tiled_layout.weight_axes_in_dram(gemm.weights))
     arguments = [data, relax.const(tiles)]
     own, _ = region.epilogue.parts
     bias = bias_constant(call, composite, own, weights, gemm)
-    arguments += bias_operands(bias, own, conv.out_blocks, gemm)
+    line = line_shape(constant_line(region.tiling, conv, gemm))
+    arguments += bias_operands(bias, own, conv.out_blocks, gemm, line)
     if ("multiply_tensor", 0) in own.steps:
         factors = channel_multipliers(call, composite, weights.shape[0])
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))

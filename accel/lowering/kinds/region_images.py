@@ -1,101 +1,143 @@
-"""Activations where they lie in DRAM: windows of larger images, and results within a border that nobody writes.
+"""Tensors where they lie in DRAM: windows of larger images, results within a border, blocks side by side.
 
-A kind of region indexes an activation from its first row and column on. What lies around that is added here to every
-index, before and after the schedule alike, so that no kind knows of it: loads and stores get another first address and
-another step from row to row.
+A kind of region indexes an activation from its first row and column on, block by block. What lies around that is added
+here to every index, and axes are put in the order of DRAM, before and after the schedule alike, so that no kind knows
+of it: loads and stores get another first address and other steps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import ir, tirx
 from tvm.ir import TensorLoad, TensorRegion
 from tvm_ffi import structural_mutate
 
-from accel.accelerator.contraction import Contraction
+from accel.accelerator.contraction import Contraction, Tile
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.kinds.operand_views import in_views
 from accel.lowering.kinds.registry import kind_of, launch_kind
-from accel.region.kinds import AnyRegion, Region, VectorRegion
-from accel.region.shapes import PackedActivation
+from accel.lowering.layout.tiled_layout import axes_in_dram, in_dram, weight_axes_in_dram
+from accel.region.kinds import AnyRegion, Region, VectorRegion, lane_tile
+from accel.region.shapes import Convolution, PackedActivation
 
-_ROW, _COLUMN = 2, 3  # axes of a packed activation
+_BLOCK, _COLUMN = 1, 3  # axes of a packed activation
+WEIGHTS = "weights"  # the parameter of a convolution's weights
 
 
 def region_function(region: AnyRegion, gemm: Contraction) -> tirx.PrimFunc:
     """What a region computes, as tensor expressions over its activations as they lie."""
     if isinstance(region, VectorRegion):
         return in_views(launch_kind(region).expression(region, gemm), region.views)
-    return in_views(_in_images(kind_of(region).expression(region, gemm), region), region.views)
+    return in_views(_in_images(kind_of(region).expression(region, gemm), region, gemm), region.views)
 
 
 def scheduled_function(function: tirx.PrimFunc, region: AnyRegion, capabilities: Capabilities) -> tirx.PrimFunc:
     """The function of a region, as :func:`region_function` made it, scheduled as its kind does."""
-    if not region.views and (isinstance(region, VectorRegion) or not _moved(function, region)):
+    gemm = capabilities.gemm
+    if not region.views and (isinstance(region, VectorRegion) or not _moved(function, region, gemm)):
         return launch_kind(region).schedule(function, region, capabilities)
-    plain = launch_kind(region).expression(region, capabilities.gemm)
+    plain = launch_kind(region).expression(region, gemm)
     plain = tirx.PrimFunc(plain.params, plain.body, plain.ret_type, function.attrs)
     scheduled = launch_kind(region).schedule(plain, region, capabilities)
-    in_images = scheduled if isinstance(region, VectorRegion) else _in_images(scheduled, region)
+    in_images = scheduled if isinstance(region, VectorRegion) else _in_images(scheduled, region, gemm)
     return in_views(in_images, region.views)
 
 
-def _moved(function: tirx.PrimFunc, region: Region) -> dict[Any, PackedActivation]:
-    """The parameters that do not lie in DRAM from their first row and column on, with the images that they are in."""
+@dataclass(frozen=True)
+class _Place:
+    """Where the elements of a parameter are in a tensor of DRAM.
+
+    Attributes:
+        shape: of the tensor, by the axes of the parameter.
+        first: of the parameter's elements, by those axes.
+        axes: which of them are those of the tensor, in its order.
+        columns_as_blocks: neighbouring columns of the tensor that are blocks of the parameter.
+    """
+
+    shape: tuple[int, ...]
+    first: tuple[int, ...]
+    axes: tuple[int, ...]
+    columns_as_blocks: int = 1
+
+    def of(self, indices: Sequence[Any]) -> list[Any]:
+        """Indices into the tensor in DRAM."""
+        at = list(indices)
+        if self.columns_as_blocks > 1:
+            block, blocks = at[_BLOCK], self.shape[_BLOCK]
+            at[_COLUMN] = at[_COLUMN] * self.columns_as_blocks + (
+                block if blocks == 1 else tirx.floordiv(block, blocks)
+            )
+            at[_BLOCK] = tirx.const(0, "int32") if blocks == 1 else tirx.floormod(block, blocks)
+        return [at[axis] + self.first[axis] if self.first[axis] else at[axis] for axis in self.axes]
+
+    def region(self, ranges: Sequence[Any]) -> list[Any]:
+        """Ranges of the tensor in DRAM; all of it where columns are blocks: what of that is touched nobody asks."""
+        if self.columns_as_blocks > 1:
+            return [ir.Range.from_min_extent(0, extent) for extent in in_dram(self.shape, self.axes)]
+        least = self.of([each.min for each in ranges])
+        extents = (ranges[axis].extent for axis in self.axes)
+        return [ir.Range.from_min_extent(first, extent) for first, extent in zip(least, extents, strict=True)]
+
+
+def _moved(function: tirx.PrimFunc, region: Region, gemm: Contraction) -> dict[Any, _Place]:
+    """The parameters that do not lie in DRAM as their kind indexes them, and where they do."""
     results = [str(parameter.name) for parameter in function.params[len(function.params) - region.epilogue.planes :]]
-    layouts: Mapping[str, PackedActivation] = {
-        **kind_of(region).activations(region),
-        **dict.fromkeys(results, region.result),
-    }
-    found = {parameter: layouts.get(str(parameter.name)) for parameter in function.params}
-    return {each: layout for each, layout in found.items() if layout is not None and _lies_within(each, layout)}
+    data = lane_tile(gemm, direct=bool(getattr(region.shape, "direct", False)))
+    layouts: dict[str, tuple[PackedActivation, Tile]] = {
+        name: (layout, data) for name, layout in kind_of(region).activations(region).items()
+    } | dict.fromkeys(results, (region.result, gemm.dst))
+    found = {}
+    for parameter in function.params:
+        name, shape = str(parameter.name), tuple(int(extent) for extent in parameter.shape)
+        if name in layouts:
+            found[parameter] = _place_of(shape, *layouts[name], region.tiling.columns_as_blocks)
+        elif name == WEIGHTS and isinstance(region.shape, Convolution):
+            found[parameter] = _Place(shape, (0,) * len(shape), weight_axes_in_dram(gemm.weights))
+    return {each: place for each, place in found.items() if not _is_own(place, tuple(map(int, each.shape)))}
 
 
-def _lies_within(parameter: Any, layout: PackedActivation) -> bool:
-    pitches = tuple(int(extent) for extent in parameter.shape[_ROW : _COLUMN + 1])
-    return (layout.top, layout.left) != (0, 0) or pitches != (layout.pitch_h, layout.pitch_w)
+def _place_of(shape: tuple[int, ...], layout: PackedActivation, tile: Tile, columns_as_blocks: int) -> _Place:
+    images, blocks, _, _, *elements = shape
+    whole = (images, blocks // columns_as_blocks, layout.pitch_h, layout.pitch_w, *elements)
+    return _Place(whole, (0, 0, layout.top, layout.left, 0, 0), axes_in_dram(tile), columns_as_blocks)
 
 
-def _in_images(function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
-    """The function with every index into an activation where that lies in its image."""
-    moved = _moved(function, region)
+def _is_own(place: _Place, shape: tuple[int, ...]) -> bool:
+    return place.shape == shape and not any(place.first) and place.axes == tuple(range(len(shape)))
+
+
+def _in_images(function: tirx.PrimFunc, region: Region, gemm: Contraction) -> tirx.PrimFunc:
+    """The function with every index into a tensor where that lies in DRAM."""
+    moved = _moved(function, region, gemm)
     if not moved:
         return function
-    images = {parameter: (_image(parameter, layout), layout) for parameter, layout in moved.items()}
-
-    def indices(given: Any, layout: PackedActivation) -> list[tirx.Expr]:
-        at = list(given)
-        at[_ROW], at[_COLUMN] = at[_ROW] + layout.top, at[_COLUMN] + layout.left
-        return at
+    images = {
+        parameter: (
+            tirx.decl_buffer(in_dram(place.shape, place.axes), str(parameter.dtype), str(parameter.name)),
+            place,
+        )
+        for parameter, place in moved.items()
+    }
 
     def load(value: TensorLoad, mutator: Any) -> Any:
         if value.source not in images:
             return mutator.default_mutate(value)
-        image, layout = images[value.source]
-        return image[tuple(indices(value.indices, layout))]
+        image, place = images[value.source]
+        return image[tuple(place.of(value.indices))]
 
     def store(statement: tirx.BufferStore, mutator: Any) -> Any:
         if statement.buffer not in images:
             return mutator.default_mutate(statement)
-        image, layout = images[statement.buffer]
-        return tirx.BufferStore(image, mutator.mutate(statement.value), indices(statement.indices, layout))
+        image, place = images[statement.buffer]
+        return tirx.BufferStore(image, mutator.mutate(statement.value), place.of(statement.indices))
 
     def part(given: TensorRegion, _mutator: Any) -> TensorRegion:
         if given.source not in images:
             return given
-        image, layout = images[given.source]
-        ranges = list(given.region)
-        for axis, first in ((_ROW, layout.top), (_COLUMN, layout.left)):
-            ranges[axis] = ir.Range.from_min_extent(ranges[axis].min + first, ranges[axis].extent)
-        return tirx.BufferRegion(image, ranges)
+        image, place = images[given.source]
+        return tirx.BufferRegion(image, place.region(given.region))
 
     rules = [(TensorLoad, load), (tirx.BufferStore, store), (TensorRegion, part)]
     parameters = [images[each][0] if each in images else each for each in function.params]
     return tirx.PrimFunc(parameters, structural_mutate(function.body, rules), function.ret_type, function.attrs)
-
-
-def _image(parameter: Any, layout: PackedActivation) -> Any:
-    """The whole tensor that an activation is a part of."""
-    images, blocks, _, _, *tile = parameter.shape
-    shape = (images, blocks, layout.pitch_h, layout.pitch_w, *tile)
-    return tirx.decl_buffer(shape, str(parameter.dtype), str(parameter.name))

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from tvm import relax
 
-from accel.accelerator.contraction import Contraction
-from accel.lowering.layout.tiled_layout import Pads, cut_image, pack_constant, pack_tensor
+from accel.accelerator.contraction import Contraction, Tile
+from accel.lowering.layout.tiled_layout import Pads, axes_in_dram, cut_image, pack_constant, pack_tensor
 from accel.region.epilogue import INT8
 from accel.region.kinds import lane_tile
 from accel.region.shapes import Convolution, PackedActivation
@@ -24,10 +24,12 @@ class OperandLayout:
     padding: Pads = (0, 0, 0, 0)
     direct: bool = False
 
-    def of_packed(self, tensor: relax.Expr, known: PackedActivation) -> tuple[relax.Expr, PackedActivation] | None:
+    def of_packed(
+        self, tensor: relax.Expr, known: PackedActivation, tile: Tile
+    ) -> tuple[relax.Expr, PackedActivation] | None:
         """Another region's result as the operand, with its layout; None if it is of another size."""
         if any(self.padding):
-            return _padded(tensor, known, self.padding), self.packed
+            return _padded(tensor, known, self.padding, tile), self.packed
         return (tensor, known) if known.extents == self.packed.extents else None
 
     def of_constant(self, value: npt.NDArray[np.int8], gemm: Contraction) -> npt.NDArray[np.int8]:
@@ -44,12 +46,13 @@ class OperandLayout:
         return pack_tensor(builder.normalize(source), self.packed, tile, (0, 0, 0, 0))
 
 
-def _padded(source: relax.Expr, packed: PackedActivation, padding: Pads) -> relax.Expr:
+def _padded(source: relax.Expr, packed: PackedActivation, padding: Pads, tile: Tile) -> relax.Expr:
     """A packed image without what lies around it, and the padding there, tile by tile."""
     top, left, bottom, right = padding
-    source = cut_image(source, packed)
-    widths = [0, 0, 0, 0, top, bottom, left, right, 0, 0, 0, 0]
-    return relax.op.nn.pad(source, widths, pad_value=float(INT8[0]))
+    source = cut_image(source, packed, tile)
+    widths = {2: (top, bottom), 3: (left, right)}
+    sides = [width for axis in axes_in_dram(tile) for width in widths.get(axis, (0, 0))]
+    return relax.op.nn.pad(source, sides, pad_value=float(INT8[0]))
 
 
 def layout_as_read(packed: PackedActivation) -> Convolution:

@@ -109,12 +109,19 @@ def stack_bias_constant(bias: npt.NDArray[np.int32], gemm: Contraction) -> npt.N
     return tiled_layout.pack_bias(whole, batch * blocks, gemm.dst)
 
 
-def bias_operands(bias: npt.NDArray[np.int32], epilogue: Epilogue, blocks: int, gemm: Contraction) -> list[relax.Expr]:
-    """What adds the bias, as :func:`accel.lowering.kinds.contraction.epilogue_stages.with_epilogue` takes it."""
+def bias_operands(
+    bias: npt.NDArray[np.int32], epilogue: Epilogue, blocks: int, gemm: Contraction, line: tuple[int, ...]
+) -> list[relax.Expr]:
+    """What adds the bias, as :func:`accel.lowering.kinds.contraction.epilogue_stages.with_epilogue` takes it.
+
+    ``line`` is the axis of equal tiles of data, if there are several.
+    """
     if epilogue.has_bias or epilogue.start == "bias":
         return [relax.const(tiled_layout.pack_bias(bias, blocks, gemm.dst))]
     if epilogue.has_product:
-        return [relax.const(bias_data_tile(gemm)), relax.const(bias_weight_tiles(bias, blocks, gemm))]
+        tile = bias_data_tile(gemm)
+        tiles = np.ascontiguousarray(np.broadcast_to(tile, (*line, *tile.shape)))
+        return [relax.const(tiles), relax.const(bias_weight_tiles(bias, blocks, gemm))]
     return []
 
 
@@ -130,12 +137,18 @@ def rounding_vector(
 
 
 def rounding_operands(
-    call: ir.Call, addition: CompositeRegion, epilogue: Epilogue, blocks: int, gemm: Contraction
+    call: ir.Call,
+    addition: CompositeRegion,
+    epilogue: Epilogue,
+    blocks: int,
+    gemm: Contraction,
+    line: tuple[int, ...],
 ) -> list[relax.Expr]:
     """What the rounding of an addition behind a contraction takes, if anything; ``epilogue`` is that of both."""
     _, steps = epilogue.parts
     behind = replace(epilogue, steps=steps, groups=())
-    return bias_operands(rounding_vector(call, addition, behind, blocks * gemm.out_channels), behind, blocks, gemm)
+    vector = rounding_vector(call, addition, behind, blocks * gemm.out_channels)
+    return bias_operands(vector, behind, blocks, gemm, line)
 
 
 def rounding_constant(composite: CompositeRegion, epilogue: Epilogue) -> int:

@@ -19,9 +19,38 @@ Pads = tuple[int, int, int, int]
 OFFSET = 128  # what uint8 data hold more than the int8 they stand for
 
 
+_ROW_BY_ROW = (0, 2, 3, 1, 4, 5)  # a packed activation's axes where its blocks of channels lie side by side
+
+
 def packed_shape(packed: PackedActivation, tile: Tile) -> Shape:
-    """Shape in memory of a packed activation."""
+    """Shape of a packed activation, by the axes that regions index."""
     return (packed.batch, packed.blocks, packed.pitch_h, packed.pitch_w, *tile.shape)
+
+
+def axes_in_dram(tile: Tile) -> Shape:
+    """Which axes of a packed activation are those of the tensor in DRAM, one after the other."""
+    return _ROW_BY_ROW if tile.blocks > 1 else tuple(range(len(_ROW_BY_ROW)))
+
+
+def place_in_dram(axis: int, tile: Tile) -> int:
+    """The place in DRAM of an axis of a packed activation."""
+    return axes_in_dram(tile).index(axis)
+
+
+def weight_axes_in_dram(tile: Tile) -> Shape:
+    """Which axes of packed weights ``[blocks, reduced blocks, kh, kw, *tile]`` are those of the tensor in DRAM.
+
+    Where a load takes several blocks of a row, the output blocks' elements lie side by side.
+    """
+    if tile.blocks == 1:
+        return tuple(range(6))
+    elements = 6 - len(tile.memory.shape)  # the last axes are those of an element
+    return (1, 2, 3, *range(4, elements), 0, *range(elements, 6))
+
+
+def in_dram(shape: Sequence[int], axes: Sequence[int]) -> Shape:
+    """A shape with its axes in the order ``axes``."""
+    return tuple(shape[axis] for axis in axes)
 
 
 def pack_tensor(source: relax.Expr, packed: PackedActivation, tile: Tile, padding: Pads) -> relax.Expr:
@@ -51,12 +80,12 @@ def _axes_of_layout(packed: PackedActivation, tile: Tile, axes: int) -> tuple[Sh
         return (
             (packed.batch * rows, packed.blocks * channels, packed.pitch_h, packed.pitch_w),
             (packed.batch, rows, packed.blocks, channels, packed.pitch_h, packed.pitch_w),
-            (0, 2, 4, 5, *_tile_axes(tile, m=1, k=3)),
+            in_dram((0, 2, 4, 5, *_tile_axes(tile, m=1, k=3)), axes_in_dram(tile)),
         )
     return (
         (packed.pitch_w * rows, packed.blocks * channels),
         (1, 1, packed.pitch_w, rows, packed.blocks, channels),
-        (0, 4, 1, 2, *_tile_axes(tile, m=3, k=5)),
+        in_dram((0, 4, 1, 2, *_tile_axes(tile, m=3, k=5)), axes_in_dram(tile)),
     )
 
 
@@ -91,6 +120,7 @@ def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: PackedActi
 def _unpack_plane(plane: relax.Expr, shape: Shape, packed: PackedActivation, tile: Tile) -> relax.Expr:
     rows, channels = tile.extent("m"), tile.extent("n")
     at = {axis: 4 + place for place, axis in enumerate(tile.axes)}
+    places = {axis: place_in_dram(axis, tile) for axis in range(6)}
     whole: Shape
     order: tuple[int, ...]
     if len(shape) == 4:
@@ -99,7 +129,7 @@ def _unpack_plane(plane: relax.Expr, shape: Shape, packed: PackedActivation, til
     else:
         order = (0, 2, 3, at["m"], 1, at["n"])
         whole = (packed.pitch_w * rows, packed.blocks * channels)
-    value = relax.op.reshape(relax.op.permute_dims(plane, order), whole)
+    value = relax.op.reshape(relax.op.permute_dims(plane, [places[axis] for axis in order]), whole)
     if whole == shape:
         return value
     axes, first = list(range(len(shape))), [0] * len(shape)
@@ -109,23 +139,25 @@ def _unpack_plane(plane: relax.Expr, shape: Shape, packed: PackedActivation, til
     return relax.op.strided_slice(value, axes, first, last)
 
 
-def cut_image(tensor: relax.Expr, packed: PackedActivation) -> relax.Expr:
+def cut_image(tensor: relax.Expr, packed: PackedActivation, tile: Tile) -> relax.Expr:
     """A packed image without what lies around it."""
     if not any(packed.around):
         return tensor
     last = [packed.top + packed.height, packed.left + packed.width]
-    return relax.op.strided_slice(tensor, [2, 3], [packed.top, packed.left], last)
+    axes = [place_in_dram(axis, tile) for axis in (2, 3)]
+    return relax.op.strided_slice(tensor, axes, [packed.top, packed.left], last)
 
 
 def pack_weights(weights: npt.NDArray[np.int8], tile: Tile) -> npt.NDArray[np.int8]:
-    """[O, C, KH, KW] to ``[O/n, C/k, KH, KW, *tile]``."""
+    """[O, C, KH, KW] to ``[O/n, C/k, KH, KW, *tile]``, as that lies in DRAM."""
     n, k = tile.extent("n"), tile.extent("k")
     out, channels, kh, kw = weights.shape
     blocks = -(-out // n), -(-channels // k)
     padded = np.zeros((blocks[0] * n, blocks[1] * k, kh, kw), dtype=np.int8)
     padded[:out, :channels] = weights
     split = padded.reshape(blocks[0], n, blocks[1], k, kh, kw)
-    return np.ascontiguousarray(split.transpose(0, 2, 4, 5, *_tile_axes(tile, n=1, k=3)))
+    order = in_dram((0, 2, 4, 5, *_tile_axes(tile, n=1, k=3)), weight_axes_in_dram(tile))
+    return np.ascontiguousarray(split.transpose(order))
 
 
 def matrices_side_by_side(stack: relax.Expr, rows: int, columns: int) -> relax.Expr:
@@ -152,7 +184,9 @@ def pack_weight_tensor(stack: relax.Expr, tile: Tile) -> relax.Expr:
     whole = relax.op.nn.pad(stack, [0, 0, 0, beyond[0], 0, beyond[1]]) if any(beyond) else stack
     split = relax.op.reshape(whole, (batch, blocks[1], k, blocks[0], n))
     order = relax.op.permute_dims(split, [0, 3, 1, *_tile_axes(tile, n=4, k=2)])
-    return relax.op.reshape(order, (batch * blocks[0], blocks[1], 1, 1, *tile.shape))
+    packed = relax.op.reshape(order, (batch * blocks[0], blocks[1], 1, 1, *tile.shape))
+    axes = weight_axes_in_dram(tile)
+    return packed if axes == tuple(range(6)) else relax.op.permute_dims(packed, list(axes))
 
 
 def pack_bias_tensor(bias: relax.Expr, tile: Tile) -> relax.Expr:

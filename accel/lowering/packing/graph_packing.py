@@ -129,7 +129,7 @@ class _Packer:
         if len(known) < len(operands) or not are_whole_blocks([operand.shape for operand in known], axis, channels):
             return None
         tensor, packed = concatenate_blocks(
-            [operand.planes[0] for operand in known], [operand.packed for operand in known]
+            [operand.planes[0] for operand in known], [operand.packed for operand in known], self.gemm.dst
         )
         borders = {operand.border for operand in known}
         border = borders.pop() if len(borders) == 1 and any(packed.around) else None
@@ -198,7 +198,8 @@ class _Packer:
             region = replace(region, border=border.sides)
         function = self._region(region, composite.op)
         packed = region.result
-        shape = tiled_layout.packed_shape(packed, self.gemm.dst)
+        dst = self.gemm.dst
+        shape = tiled_layout.in_dram(tiled_layout.packed_shape(packed, dst), tiled_layout.axes_in_dram(dst))
         results = [relax.TensorType(list(shape), region.epilogue.result) for _ in range(region.epilogue.planes)]
         out = results[0] if len(results) == 1 else results
         value = self.builder.emit(relax.call_tir(function, relax.Tuple(made.arguments), out), name_hint=str(var.name))

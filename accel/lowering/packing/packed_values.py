@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from tvm import ir, relax
 from tvm_ffi import structural_map
 
-from accel.accelerator.contraction import Contraction
+from accel.accelerator.contraction import Contraction, Tile
 from accel.lowering.analysis.composite import shape_of
 from accel.lowering.analysis.image_padding import NO_PADDING, Padding, padding_of
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import OperandLayout
-from accel.lowering.layout.tiled_layout import cut_image, unfold_patches
+from accel.lowering.layout.tiled_layout import cut_image, place_in_dram, unfold_patches
 from accel.region.epilogue import INT8
 from accel.region.shapes import Convolution, PackedActivation, SlidingWindow
 
@@ -27,15 +27,15 @@ _CHANNELS = 1  # the axis of an image
 
 
 def concatenate_blocks(
-    tensors: Sequence[relax.Expr], layouts: Sequence[PackedActivation]
+    tensors: Sequence[relax.Expr], layouts: Sequence[PackedActivation], tile: Tile
 ) -> tuple[relax.Expr, PackedActivation]:
     """Packed images one behind the other, and their layout; what lies around them goes if it differs."""
     first, blocks = layouts[0], sum(layout.blocks for layout in layouts)
     packed = replace(first, blocks=blocks)
     if len({layout.around for layout in layouts}) > 1:
-        tensors = [cut_image(tensor, layout) for tensor, layout in zip(tensors, layouts, strict=True)]
+        tensors = [cut_image(tensor, layout, tile) for tensor, layout in zip(tensors, layouts, strict=True)]
         packed = PackedActivation.dense(first.batch, blocks, first.height, first.width)
-    return relax.op.concat(list(tensors), axis=_BLOCKS), packed
+    return relax.op.concat(list(tensors), axis=place_in_dram(_BLOCKS, tile)), packed
 
 
 def are_whole_blocks(shapes: Sequence[tuple[int, ...]], axis: int, channels: int) -> bool:
@@ -151,7 +151,7 @@ class PackedValues:
             around = known.padded(Padding(wanted.padding, INT8[0]))
             if around is not None and around.extents == wanted.packed.extents:
                 return known.planes[0], around
-            passed = wanted.of_packed(known.planes[0], known.packed)
+            passed = wanted.of_packed(known.planes[0], known.packed, self.gemm.dst)
             if passed is not None:
                 tensor, packed = passed
                 return (tensor if tensor is known.planes[0] else self.builder.emit(tensor)), packed

@@ -9,6 +9,7 @@ from accel.accelerator.document import Accelerator, HazardSync
 from accel.accelerator.instructions import (
     Compute,
     Copy,
+    CopyBlocks,
     CopyFields,
     HardwareLoop,
     Instruction,
@@ -72,7 +73,7 @@ def gemmini_accelerator(
             *rocc_encoding.execution(),
             *rocc_encoding.other_instructions(),
             *rocc_encoding.loop_instructions(),
-            _load("load_rows", _SPAD, "int8", 0, dim),
+            _load("load_rows", _SPAD, "int8", 0, dim, parameters.wide_columns // dim),
             _load("load_accumulators", _ACC, "int32", 2, dim),
             _matmul(dim),
             _store_scaled(dim),
@@ -89,9 +90,15 @@ def gemmini_accelerator(
     )
 
 
-def _load(name: str, memory: str, dtype: str, state: int, dim: int) -> Copy:
+def _load(name: str, memory: str, dtype: str, state: int, dim: int, blocks: int = 1) -> Copy:
+    """The load of a memory, of as many ``blocks`` of each row."""
     config, move = f"config_ld{state}", rocc_encoding.LOADS[state][0]
-    when = {f"{config}.scale": ONE, f"{move}.columns": dim, f"{move}.is_acc": int(memory == _ACC)}
+    when = {f"{config}.scale": ONE, f"{move}.is_acc": int(memory == _ACC)}
+    several = None
+    if blocks > 1:
+        several = CopyBlocks(scalars=f"{move}.columns", stride=f"{config}.block_stride", most=blocks)
+    else:
+        when[f"{move}.columns"] = dim
     return Copy(
         name=name,
         unit="load",
@@ -105,6 +112,7 @@ def _load(name: str, memory: str, dtype: str, state: int, dim: int) -> Copy:
         copy_fields=CopyFields(
             sram=f"{move}.row", dram=f"{move}.dram", rows=f"{move}.rows", row_stride=f"{config}.stride"
         ),
+        blocks=several,
         operations=(Operation(name="copy", when=when, does="sram[n] = dram[n]"),),
     )
 
@@ -132,7 +140,7 @@ def _matmul(dim: int) -> Compute:
         operands={
             "C": Operand(memory=_ACC, address=f"{preload}.c_row"),
             "A": Operand(memory=_SPAD, address=f"{compute}.a_row"),
-            "B": Operand(memory=_SPAD, shape=(dim, dim), address=f"{preload}.b_row"),
+            "B": Operand(memory=_SPAD, shape=(dim, dim), address=f"{preload}.b_row", stays=True),
         },
         operations=(
             Operation(name="accumulate", when=when, does="C[n] += i32(A[k]) * i32(B[k, n])"),
@@ -213,7 +221,8 @@ def check_gemmini(accelerator: Accelerator) -> None:
     Raises:
         InvalidAccelerator: ``field`` is the path in the document.
     """
-    like = gemmini_accelerator(parameters_of(accelerator))
+    parameters = parameters_of(accelerator)
+    like = gemmini_accelerator(parameters)
     require(accelerator.word_bits == like.word_bits, "word_bits", f"{accelerator.word_bits}; it must be 192")
     require(accelerator.units == like.units, "units", f"they must be {', '.join(like.units)}, in that order")
     kind = accelerator.synchronisation.kind
@@ -223,15 +232,23 @@ def check_gemmini(accelerator: Accelerator) -> None:
     _check_memories(accelerator, like)
     known = {part.name: part for part in like.instructions if isinstance(part, Part)}
     for index, instruction in enumerate(accelerator.instructions):
+        at = f"instructions.{index}"
+        if isinstance(instruction, Copy) and instruction.blocks is not None:
+            _check_blocks(f"{at}.blocks.most", instruction, instruction.blocks, parameters)
         if instruction.sequence:
             continue
-        at = f"instructions.{index}"
         same = known.get(instruction.name)
         require(same is not None, at, f"Gemmini has no instruction {instruction.name}")
         assert same is not None
         _check_word(at, instruction, same)
     missing = sorted(set(known) - set(LATER) - {instruction.name for instruction in accelerator.instructions})
     require(not missing, "instructions", f"there is no {', '.join(missing)}")
+
+
+def _check_blocks(path: str, copy: Copy, blocks: CopyBlocks, parameters: GemminiParameters) -> None:
+    most = parameters.wide_words if copy.dram_dtype == "int32" else parameters.wide_columns
+    many = f"{blocks.most} blocks are {blocks.most * parameters.dim} columns; a row of a mvin has {most} at most"
+    require(blocks.most * parameters.dim <= most, path, many)
 
 
 def _check_memories(accelerator: Accelerator, like: Accelerator) -> None:

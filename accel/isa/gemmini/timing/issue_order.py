@@ -24,8 +24,10 @@ from accel.util.arrays import Int64, Words
 
 _LOADED, _MADE, _READ = range(3)  # until when the last load, the last product, the last reader has a row
 _ROW_THIRDS = 7  # thirds of a cycle from one row that is moved to the next: 16 requests under way, an answer after 37
+_LINE, _BEAT = 64, 16  # bytes of the longest request, and of a beat of its answer
 _WIDE_THIRDS = 15  # of whole accumulators that are stored: four beats of the bus
 _ANSWER = 60  # cycles until the last row of a load is there
+_FEWEST_ROWS = 7  # cycles from one product of few rows to the next, where the weights stay
 _DRAIN = 10  # cycles, beside twice the mesh's rows, until a product is in the accumulator
 
 
@@ -55,10 +57,15 @@ def _until(m: Int64, place: int, spad: Int64, acc: Int64, kind: int, time: int) 
 
 
 @compiled
-def _moved(queue: int, rs2: int) -> int:
+def _moved(queue: int, rs1: int, rs2: int) -> int:
     """Cycles from one move to the next."""
-    wide = queue == STORE and rs2 & rocc.FULL and rs2 & rocc.ACCUMULATOR
-    return (rs2 >> 48 & 0xFFFF) * (_WIDE_THIRDS if wide else _ROW_THIRDS) // 3 + 1
+    rows, columns = rs2 >> 48 & 0xFFFF, rs2 >> 32 & 0xFFFF
+    if queue == STORE:
+        wide = rs2 & rocc.FULL and rs2 & rocc.ACCUMULATOR
+        return rows * (_WIDE_THIRDS if wide else _ROW_THIRDS) // 3 + 1
+    requests = ((rs1 & _LINE - 1) + columns + _LINE - 1) // _LINE  # of a row, which may begin within a line
+    thirds = max(_ROW_THIRDS * requests, 3 * ((columns + _BEAT - 1) // _BEAT + requests - 1))
+    return rows * thirds // 3 + 1
 
 
 @compiled
@@ -82,12 +89,12 @@ def _starts(m: Int64, words: Int64, spad: Int64, acc: Int64, starts: Int64) -> N
             pass
         elif queue == LOAD:
             start = max(start, _since(m, one, spad, acc, _MADE), _since(m, one, spad, acc, _READ))
-            free[queue] = start + _moved(queue, rs2)
+            free[queue] = start + _moved(queue, rs1, rs2)
             over = max(over, free[queue] + _ANSWER)
             _until(m, one, spad, acc, _LOADED, free[queue] + _ANSWER)
         elif queue == STORE:
             start = max(start, _since(m, one, spad, acc, _MADE), _since(m, one, spad, acc, _LOADED))
-            free[queue] = start + _moved(queue, rs2)
+            free[queue] = start + _moved(queue, rs1, rs2)
             over = max(over, free[queue])
             _until(m, one, spad, acc, _READ, free[queue])
         elif funct == rocc.PRELOAD:
@@ -97,7 +104,8 @@ def _starts(m: Int64, words: Int64, spad: Int64, acc: Int64, starts: Int64) -> N
             _until(m, one, spad, acc, _MADE, start)
         else:
             start = max(start, _since(m, one, spad, acc, _LOADED), _since(m, other, spad, acc, _LOADED))
-            free[queue] = start + max(m[at.DIM], rs1 >> 48 & 0xFFFF)
+            fewest = _FEWEST_ROWS if m[held + at.S_B] < 0 else m[at.DIM]  # weights that stay are not read
+            free[queue] = start + max(fewest, rs1 >> 48 & 0xFFFF)
             over = max(over, free[queue] + 2 * m[at.DIM] + _DRAIN)
             _until(m, one, spad, acc, _READ, free[queue])
             _until(m, other, spad, acc, _READ, free[queue])

@@ -56,7 +56,7 @@ def _fits_memory(
     """Which of the candidates (n,) fit."""
     bias = c.out_blocks * bias_contexts(c, conv, epilogue, accelerator, gemm, order)
     results = c.result_contexts * c.out_blocks * c.out_rows * c.out_columns
-    more = _operands_of_sums(c, epilogue, results)
+    more = _operands_of_sums(c, conv, epilogue, gemm, results)
     sizes = (
         (gemm.data, needs.data + more[0]),
         (gemm.weights, needs.weights + more[1]),
@@ -87,10 +87,15 @@ def _blocks_from_end_to_end(c: Candidates, conv: Convolution) -> Int64:
     return np.asarray((groups - 1) * conv.reduced_blocks + c.in_blocks)
 
 
-def _operands_of_sums(c: Candidates, epilogue: Epilogue, results: Int64) -> tuple[Int64, Int64]:
+def _operands_of_sums(
+    c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, results: Int64
+) -> tuple[Int64, Int64]:
     """Tiles of data and of weights that the contractions of an epilogue keep."""
     data, weights = np.zeros_like(results), np.zeros_like(results)
     data, weights = data + epilogue.products, weights + epilogue.products * c.contexts * c.out_blocks
+    if gemm.line:  # constants for each pixel of a tile, at most
+        wide = np.where(c.out_columns == 1, conv.strides[0] * c.data_columns, conv.strides[1])
+        data = data + epilogue.products * c.out_rows * c.out_columns * wide
     if epilogue.adds_operand:
         data, weights = data + results, weights + 1
     return data, weights

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm import ir, s_tir, te, tirx
 from tvm_ffi import structural_mutate
@@ -12,10 +12,48 @@ from accel.lowering.ir.epilogue_arithmetic import apply_steps, stored_value
 from accel.lowering.layout.tiled_layout import packed_shape
 from accel.region.epilogue import SUMS, TENSOR_OPS, Epilogue, EpilogueOp, Steps
 from accel.region.shapes import Convolution, PackedActivation
+from accel.region.tilings import Tiling
 
 Element = Callable[..., Any]
 
 ACCUMULATE = "accumulate"
+
+
+class ConstantLine(NamedTuple):
+    """Equal elements of data, so many ``rows`` and ``columns`` of a tile, which products walk by ``step``.
+
+    The constants that make a bias are one element for all pixels. Where another step of the data costs time there is
+    one for each instead, and the products of the bias walk them as those of the sum walk the data.
+    """
+
+    rows: int
+    columns: int
+    step: int
+
+    def place(self, y: tirx.Var, x: tirx.Var) -> tirx.Expr:
+        """The element of a pixel of the result."""
+        row = 0 if self.rows == 1 else tirx.floormod(y, self.rows) * self.columns
+        column = 0 if self.columns == 1 else tirx.floormod(x, self.columns)
+        return (row + column) * self.step
+
+
+def line_shape(line: "ConstantLine | None") -> tuple[int, ...]:
+    """The axis of the elements of a line; none where one element is enough."""
+    return () if line is None else (line.rows * line.columns * line.step,)
+
+
+def constant_line(tiling: Tiling, conv: Convolution | None, gemm: Contraction) -> ConstantLine | None:
+    """The constants of a tile of ``conv``, None: of pixels as they are; None where one element is enough."""
+    if not gemm.line:
+        return None
+    strides, dilation = (conv.strides, conv.dilation[1]) if conv is not None else ((1, 1), 1)
+    if tiling.out_columns == 1:
+        wide = (tiling.kernel_columns - 1) * dilation + 1
+        return ConstantLine(tiling.out_rows, 1, strides[0] * wide)
+    rows = 1 if tiling.out_columns % gemm.line == 0 else tiling.out_rows
+    return ConstantLine(rows, tiling.out_columns, strides[1])
+
+
 _TENSORS: dict[EpilogueOp, str] = {"add_tensor": "bias", "multiply_tensor": "multiplier"}
 
 
@@ -103,6 +141,7 @@ def with_epilogue(
     gemm: Contraction,
     addend: PackedActivation | None = None,
     starts: Mapping[str, str] | None = None,
+    line: ConstantLine | None = None,
 ) -> tirx.PrimFunc:
     """The PrimFunc of an accumulation and what follows it.
 
@@ -111,14 +150,15 @@ def with_epilogue(
     What one instruction does is a stage of its own, so that it can carry a pragma. Of its steps
 
     - ``add_tensor`` takes the bias and ``multiply_tensor`` the multipliers, int32 ``[out_blocks, *tile of dst]``;
-    - ``add_product`` takes one tile of data, and a tile of weights a block: ``[out_blocks, *tile of weights]``;
+    - ``add_product`` takes one tile of data, or one for each of ``line``, and a tile of weights a block:
+      ``[out_blocks, *tile of weights]``;
     - ``add_operand`` takes ``addend``, data of the result's own blocks and pixels, and one tile of weights.
     """
     stages = _Stages(accumulated, starts=dict(starts or {}))
     if start:
         stages.starts[ACCUMULATE] = str(start[0].name)
     for number, steps in enumerate(epilogue.grouped):
-        stages.last = _stage(stages, stage_name(number, steps), steps, gemm, addend)
+        stages.last = _stage(stages, stage_name(number, steps), steps, gemm, addend, line)
     results = []
     for plane in range(epilogue.planes):
         if plane:
@@ -128,7 +168,14 @@ def with_epilogue(
     return _begun(function, stages.starts)
 
 
-def _stage(stages: _Stages, label: str, steps: Steps, gemm: Contraction, addend: PackedActivation | None) -> te.Tensor:
+def _stage(
+    stages: _Stages,
+    label: str,
+    steps: Steps,
+    gemm: Contraction,
+    addend: PackedActivation | None,
+    line: ConstantLine | None,
+) -> te.Tensor:
     before, shape = stages.last, stages.last.shape
     tensor = next((name for name, _ in steps if name in TENSOR_OPS), None)
     if tensor is not None:
@@ -137,21 +184,27 @@ def _stage(stages: _Stages, label: str, steps: Steps, gemm: Contraction, addend:
     if steps[0][0] not in SUMS:
         return elementwise_stage(before, steps, label)
     stages.starts[label] = str(before.name)
-    return _summed_on(stages, label, addend if steps[0][0] == "add_operand" else None, gemm)
+    if steps[0][0] == "add_operand":
+        return _summed_on(stages, label, addend, gemm, None)
+    return _summed_on(stages, label, None, gemm, line)
 
 
-def _summed_on(stages: _Stages, label: str, addend: PackedActivation | None, gemm: Contraction) -> te.Tensor:
-    """Accumulators plus products with more data: ``addend``, or one tile where there is none."""
+def _summed_on(
+    stages: _Stages, label: str, addend: PackedActivation | None, gemm: Contraction, line: ConstantLine | None
+) -> te.Tensor:
+    """Accumulators plus products with more data: ``addend``, or, where there is none, one tile or a ``line`` of it."""
     before, shape = stages.last, stages.last.shape
     tiles = () if addend is None else packed_shape(addend, gemm.data)[:4]
-    data = stages.placeholder(operand_name(label), (*tiles, *gemm.data.shape), gemm.data.memory.dtype)
+    lines = () if addend is not None or line is None else line_shape(line)
+    data = stages.placeholder(operand_name(label), (*tiles, *lines, *gemm.data.shape), gemm.data.memory.dtype)
     blocks = (shape[1],) if addend is None else ()
     weights = stages.placeholder(f"{label}_weights", (*blocks, *gemm.weights.shape), gemm.weights.memory.dtype)
     lane = te.reduce_axis((0, gemm.in_channels), f"{label}_lane")
 
     def sums(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, first: tirx.Var, second: tirx.Var) -> tirx.Expr:
         place = dict(zip(gemm.dst.axes, (first, second), strict=True))
-        element = data[*((n, c, y, x) if tiles else ()), *inner(gemm.data, m=place["m"], k=lane)]
+        which = (n, c, y, x) if tiles else () if line is None else (line.place(y, x),)
+        element = data[*which, *inner(gemm.data, m=place["m"], k=lane)]
         weight = weights[*((c,) if blocks else ()), *inner(gemm.weights, n=place["n"], k=lane)]
         product = element.astype("int32") * weight.astype("int32")
         return te.sum(product, axis=lane, init=before[n, c, y, x, first, second])

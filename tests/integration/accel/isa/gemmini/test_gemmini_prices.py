@@ -5,7 +5,7 @@ import pytest
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
-from accel.isa.family_registry import family_of, issue_order_of
+from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
 from accel.lowering.pipeline import lower_region, region_words
 from accel.region.epilogue import Epilogue, Scaling
@@ -30,13 +30,13 @@ EPILOGUE = Epilogue((), start="bias", scaling=Scaling(0.01, -128, 127))
 def test_the_price_is_near_the_clock(name: str) -> None:
     """Of tilings that are worth a thought; where hundreds of small steps wait for each other it is off by more."""
     layer = LAYERS[name]
-    accelerator, issue_order = GEMMINI.accelerator, issue_order_of(GEMMINI.accelerator)
-    assert issue_order is not None
+    accelerator, arranged = GEMMINI.accelerator, arrangement_of(GEMMINI.accelerator)
+    assert arranged is not None
     priced = plan_convolution(layer, EPILOGUE, accelerator, GEMMINI.contraction, FAMILY.tiling_cost, 40)
     worth = [option for option in priced if option.cycles < 1.5 * priced[0].cycles]
     for option in worth[:: max(1, len(worth) // 4)]:
         lowered = lower_region(Region(layer, EPILOGUE, option.tiling), GEMMINI)
         assert lowered is not None
         words = region_words(lowered, GEMMINI.accelerator)
-        cycles = FAMILY.time(decode(accelerator, words[issue_order(words)]), {}).cycles
+        cycles = FAMILY.time(decode(accelerator, arranged(words)[0]), {}).cycles
         assert option.cycles == pytest.approx(cycles, rel=0.2), option.tiling

@@ -76,3 +76,17 @@ def test_a_long_sum_in_parts(accelerator: Accelerator, tmp_path: Path) -> None:
     """A reduction that does not fit on the chip at once begins in the first of its parts alone."""
     model = dense_model(Dense(3, 6000, 40))
     assert run_model(model.SerializeToString(), accelerator, Options(trace=False), tmp_path).verified
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_bias_by_product_sets_no_other_stride(stride: int, tmp_path: Path) -> None:
+    """It would catch constants that are walked otherwise than the data: each change empties Gemmini's mesh."""
+    model = conv_model(Conv(32, 16, 32, 32, kernel=(1, 1), strides=(stride, stride), pads=(0, 0, 0, 0)))
+    report = run_model(model.SerializeToString(), load_accelerator("gemmini"), Options(trace=False), tmp_path)
+    assert report.verified
+    words = np.asarray(open_program(tmp_path / "program.zip").words)
+    configured = (words[:, 0] == 0) & (words[:, 1] & np.uint64(3) == 0)
+    products = np.isin(words[:, 0], [4, 5])
+    pixels = (32 // stride) ** 2
+    assert int(products.sum()) >= 3 * pixels // 16  # of two blocks of data, and of the constants
+    assert int(configured.sum()) == 1

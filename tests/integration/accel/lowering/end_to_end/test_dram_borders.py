@@ -62,6 +62,11 @@ def ran(model: onnx.ModelProto, preset: str) -> tuple[Program, Simulation, list[
     return program, simulation, run_relax(imported(model, accelerator), *inputs.values())
 
 
+def rows_axis(preset: str) -> int:
+    """The axis of an image's rows in DRAM, before that of its columns: Gemmini's blocks of channels lie behind them."""
+    return 1 if preset == "gemmini" else 2
+
+
 def check(image: PaddedImage, preset: str, seed: int) -> Program:
     """The outputs are exact, and what lay around each result before the run lies there after it."""
     model = padded_image_model(image, seed)
@@ -78,7 +83,8 @@ def check(image: PaddedImage, preset: str, seed: int) -> Program:
         assert len(np.unique(before)) == 1
         if one_wish(image):
             top, left = (max(reader.pads[side] for reader in image.readers) for side in (0, 1))
-            inside = after[:, :, top : top + image.height, left : left + image.width]
+            rows = rows_axis(preset)
+            inside = after[(slice(None),) * rows + (slice(top, top + image.height), slice(left, left + image.width))]
             assert (inside != before.flat[0]).any(), "the launch stores there"
             inside[...] = before.flat[0]
             np.testing.assert_array_equal(after, before)
@@ -114,7 +120,8 @@ def test_readers_of_one_image_share_its_border(preset: str) -> None:
     program = check(_BOTH, preset, 5)
     assert pads_between(program) == 0
     (name,) = borders(program)
-    assert program.segments[name].shape[2:4] == (2 + 12 + 1, 1 + 9 + 2)
+    rows = rows_axis(preset)
+    assert program.segments[name].shape[rows : rows + 2] == (2 + 12 + 1, 1 + 9 + 2)
     assert (program.image[name] == -128).all()
     assert name not in program.constants, "a launch writes it"
     launches = [step for step in program.steps if isinstance(step, Launch)]

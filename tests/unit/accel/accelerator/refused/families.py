@@ -33,6 +33,11 @@ FAMILIES = (
         "no key 'mesh' here.*there are .*dim", beyond_types=False,
     ),
     Case(
+        "blocks in a family that takes lines", "mvin-mvout", "instructions/mvin_a",
+        _with(blocks={"scalars": "far", "stride": "apart", "most": 2}), "instructions/mvin_a/blocks/scalars",
+        "mvin_a has no field far",
+    ),
+    Case(
         "a mesh of twelve", "gemmini", "parameters", {"dim": 12}, "parameters", "dim must be a power of two; it is 12",
     ),
     Case(

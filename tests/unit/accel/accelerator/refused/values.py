@@ -46,7 +46,8 @@ _CASES = (
     (
         "a key that must be there with a typing mistake", "mvin-mvout", "instructions/mvin_a",
         lambda old: {key.replace("memory", "memroy"): value for key, value in old.items()},
-        "instructions/mvin_a/memroy", "no key 'memroy' here; the nearest is memory; there are bus_cycles, copy_fields",
+        "instructions/mvin_a/memroy",
+        "no key 'memroy' here; the nearest is memory; there are blocks, bus_cycles, copy_fields",
     ),
     (
         "a key of another kind", "vector", "instructions/vmac", lambda old: old | {"memory": "w"},

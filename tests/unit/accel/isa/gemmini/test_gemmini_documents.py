@@ -59,6 +59,35 @@ def without(*names):
     return document
 
 
+def with_blocks(name: str, blocks: dict[str, object]) -> dict[str, object]:
+    document = load_accelerator("gemmini").model_dump(mode="json")
+    (copy,) = (each for each in document["instructions"] if each["name"] == name)
+    copy["blocks"] = {"scalars": "mvin.columns", "stride": "config_ld0.block_stride", "most": 4} | blocks
+    for operation in copy["operations"]:
+        operation["when"] = {field: value for field, value in operation["when"].items() if field not in blocks.values()}
+    return document
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks", "field", "said"),
+    [
+        ("load_rows", {"most": 8}, "instructions.29.blocks.most", "8 blocks are 128 columns; a row of a mvin has 64"),
+        ("load_rows", {"most": 4096}, "instructions.29.blocks.most", "65536 scalars, and mvin.columns has 16 bits"),
+        ("load_rows", {"most": 1}, "instructions.29.blocks.most", "greater than or equal to 2"),
+        ("load_rows", {"stride": "config_ld0.far"}, "instructions.29.blocks.stride", "has no field config_ld0.far"),
+        ("load_rows", {"scalars": "mvin.rows"}, "instructions.29.blocks.scalars", "mvin.rows is copy_fields.rows"),
+        (
+            "store_scaled", {"scalars": "mvout.columns", "stride": "config_st.pool_left"}, "instructions.32.blocks",
+            "a store takes one element of each row",
+        ),
+    ],
+)  # fmt: skip
+def test_blocks_that_no_load_takes_are_refused(name: str, blocks: dict[str, object], field: str, said: str) -> None:
+    with pytest.raises(InvalidAccelerator, match=said) as caught:
+        parse_accelerator(with_blocks(name, blocks))
+    assert caught.value.field == f"accelerator.{field}"
+
+
 def test_a_document_may_lack_what_does_nothing():
     assert parse_accelerator(without("counter", "fence")).family == "gemmini"
     with pytest.raises(InvalidAccelerator, match="there is no flush"):
