@@ -33,6 +33,7 @@ from accel.lowering.vector.legal_statements import Legalizer
 from accel.lowering.vector.program_groups import Group, MisfitError
 from accel.lowering.vector.program_tiles import Statements, cut_program, obstacle, without_repeats
 from accel.lowering.vector.whole_floats import LegalOperator, Range
+from accel.region.composite_attributes import COMPOSITE
 from accel.region.kinds import AnyRegion, Region, VectorRegion
 
 _IMAGE = 4  # axes of what lies in tiles, of channels and pixels
@@ -147,7 +148,7 @@ class _Placement:
             return
         composite = self._module[value.op] if is_composite_call(self._module, value) else None
         region = None if composite is None else region_of(composite)
-        if composite is not None and (read_composite(composite).macs or self._is_bound(value, composite)):
+        if composite is not None and self._is_bound(value, composite):
             return
         if not isinstance(var.ty, relax.TensorType):
             raise UnsaidError("it has several results")
@@ -171,7 +172,12 @@ class _Placement:
         self._groups[var] = alone
 
     def _is_bound(self, value: ir.Call, composite: relax.Function) -> bool:
-        """Whether a composite is part of another region, or lies in tiles: an image of images that regions make."""
+        """Whether a composite multiplies, is part of another region, or lies in tiles: an image that regions read.
+
+        What has no attributes of a composite is a function that the host has, as of a product that it does.
+        """
+        if COMPOSITE not in composite.attrs or read_composite(composite).macs:
+            return True
         made = [self._composite_of(operand) for operand in value.args if isinstance(operand, relax.Var)]
         if JOINED in composite.attrs or any(each is not None and JOINED in each.attrs for each in made):
             return True
