@@ -42,7 +42,7 @@ from accel.frontend.integer_recovery.recover_integers import import_integer_mode
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
-from accel.isa.family_registry import arrangement_of, family_of
+from accel.isa.family_registry import arrangement_of, family_of, priced_exactly
 from accel.isa.hazard_findings import Hazards
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
@@ -137,7 +137,8 @@ def partition_graph(done: Imported) -> Partitioned:
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
     cost = family_of(job.target.accelerator).tiling_cost
     measure = None if job.measure is None else job.measure.times
-    return choose_regions(graph, Capabilities.of(job.target), cost, measure)
+    exact = priced_exactly(job.target.accelerator) if job.options.schedule == "auto" else None
+    return choose_regions(graph, Capabilities.of(job.target), cost, measure, exact)
 
 
 def find_program(job: CompilationInputs) -> KeptProgram | None:

@@ -23,7 +23,6 @@ from accel.driver.stage_chain import Phase, StageChain, StageInfo
 from accel.driver.stage_dumps import Dumps
 from accel.errors import InternalError
 from accel.frontend.read.load_model import LoadedModel, load_externalized
-from accel.isa.family_registry import prices_exactly
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import Report, StageTime
 from accel.simulate.engine import release_free_memory
@@ -109,8 +108,7 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     target = Target(accelerator)
     with kept_capabilities(target, cache):
         requantisation(target)  # a document that no model can be compiled for is refused before the first stage
-    trying = options.schedule == "timed" or (options.schedule == "auto" and not prices_exactly(accelerator))
-    measure = RegionTimer(target, cache, assistant=assistant) if trying else None
+    measure = None if options.schedule == "quick" else RegionTimer(target, cache, assistant=assistant)
     made_from = provenance(sources, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
     info = model.info
     feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)

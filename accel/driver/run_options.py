@@ -87,8 +87,8 @@ class Options(RunOptions, QuantisationOptions):
     schedule: Schedule = Field(
         "auto",
         description="how tilings are chosen: `timed` compiles and times those that the planner prices nearly alike, "
-        "`quick` takes the cheapest by its estimate, as a dry run does; `auto` is `quick` on families whose estimates "
-        "agree with their clocks, which is VTA, and else `timed`",
+        "`quick` takes the cheapest by its estimate, as a dry run does; `auto` times those whose estimates "
+        "are not exact: all but VTA's without an addition",
     )
     verify_seconds: float = Field(
         300,

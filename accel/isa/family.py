@@ -21,6 +21,7 @@ from accel.isa.decode import Decoded
 from accel.isa.hazard_findings import Hazards
 from accel.program.program_model import DramWindow
 from accel.region.epilogue import Epilogue
+from accel.region.kinds import Region
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
 from accel.util.arrays import Bools, Bytes, Float64, Int64, Signed, Words
@@ -240,9 +241,10 @@ class Derives(Protocol):
 
 @runtime_checkable
 class PricesExactly(Protocol):
-    """What a family may have besides: whether ``tiling_cost`` agrees so well with ``time`` that trials find nothing."""
+    """What a family may have besides: where ``tiling_cost`` agrees so well with ``time`` that trials find nothing."""
 
-    exact_prices: bool
+    def prices_exactly(self, region: Region, /) -> bool:
+        """Returns whether its price decides between a region and others of the same layer as its cycles do."""
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ from typing import cast
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.family import ArrangesInstructions, Family, PricesExactly
+from accel.region.kinds import Region
 from accel.util.arrays import Int64, Words
 
 GROUP = "cyclops.isa"
@@ -33,14 +34,14 @@ def family_of(accelerator: Accelerator) -> Family:
     return family(accelerator.family)
 
 
-def prices_exactly(accelerator: Accelerator) -> bool:
-    """Whether the estimates of the accelerator's family decide between tilings as its clock does.
+def priced_exactly(accelerator: Accelerator) -> Callable[[Region], bool]:
+    """Returns what says of a region whether its family's estimate decides as the clock does.
 
     Raises:
         InvalidAccelerator: as :func:`family_of`.
     """
     found = family_of(accelerator)
-    return isinstance(found, PricesExactly) and found.exact_prices
+    return found.prices_exactly if isinstance(found, PricesExactly) else lambda _region: False
 
 
 def arrangement_of(accelerator: Accelerator) -> Callable[[Words], tuple[Words, Int64]] | None:

@@ -17,7 +17,7 @@ from accel.isa.vta.timing.timing_table import timing_signatures
 from accel.isa.vta.timing.vta_calibration import timing_model
 from accel.isa.vta.timing.vta_timing import time_launch, token_names, variations_of
 from accel.isa.vta.timing.vta_work import boxes_of, effort_of, work_of
-from accel.isa.vta.vta_tiling_cost import tiling_cost
+from accel.isa.vta.vta_tiling_cost import prices_exactly, tiling_cost
 
 
 class VtaFamily(NoContext, PreparedBySignatures):
@@ -35,8 +35,7 @@ class VtaFamily(NoContext, PreparedBySignatures):
     derive = staticmethod(derived_vta)
 
     tiling_cost = staticmethod(tiling_cost)
-    # `quick` programs take at most 0.05% more cycles on the presets, and 0.4% on vta-small: bench/trials.py
-    exact_prices = True
+    prices_exactly = staticmethod(prices_exactly)
 
     check_launch = staticmethod(check_bounds)
     effort = staticmethod(effort_of)

@@ -15,17 +15,27 @@ Measure = Callable[[Sequence[Region]], Sequence[int | None]]
 """Cycles of each region as it would be compiled, or None if that would take too long to say."""
 
 
-def autotune(options: Mapping[str, Sequence[TilingOption]], measure: Measure | None) -> dict[str, Region]:
+def autotune(
+    options: Mapping[str, Sequence[TilingOption]],
+    measure: Measure | None,
+    exact: Callable[[Region], bool] | None = None,
+) -> dict[str, Region]:
     """The region of each layer, given its options, the cheapest first; equal layers are settled once.
 
-    Without ``measure`` the estimates decide.
+    Without ``measure`` the estimates decide, and of a layer whose cheapest option has an ``exact`` price.
     """
-    if measure is None:
-        return {name: _cheapest(ranked) for name, ranked in options.items()}
-    close = {name: _close_options(ranked) for name, ranked in options.items()}
+    settled = {
+        name: _cheapest(ranked)
+        for name, ranked in options.items()
+        if measure is None or (exact is not None and exact(ranked[0].region))
+    }
+    if measure is None or len(settled) == len(options):
+        return settled
+    close = {name: _close_options(ranked) for name, ranked in options.items() if name not in settled}
     calls = {tried: _LayerOptions(tried, layers) for tried, layers in Counter(close.values()).items()}
     _run_trials(calls.values(), measure)
-    return {name: calls[tried].best() for name, tried in close.items()}
+    chosen = settled | {name: calls[tried].best() for name, tried in close.items()}
+    return {name: chosen[name] for name in options}
 
 
 def _cheapest(ranked: Sequence[TilingOption]) -> Region:

@@ -1,7 +1,7 @@
 """Partition: which composites the accelerator runs, with their tiling, and why the others stay on the host."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,9 +60,16 @@ def partition(
 
 
 def choose_regions(
-    graph: CompositeGraph, capabilities: Capabilities, cost: TilingCost, measure: Measure | None = None
+    graph: CompositeGraph,
+    capabilities: Capabilities,
+    cost: TilingCost,
+    measure: Measure | None = None,
+    exact: Callable[[Region], bool] | None = None,
 ) -> RegionChoice:
-    """Returns what becomes of each composite, by the prices of tilings and, where these lie close, by their cycles."""
+    """Returns what becomes of each composite, by the prices of tilings and, where these lie close, by their cycles.
+
+    Where the price of the cheapest is ``exact``, it decides.
+    """
     reasons = dict(graph.reasons)
     uses = {name: placed.use for name, placed in graph.composites.items()}
     options, joined = fused_additions(graph.pairs, uses, reasons, capabilities, cost)
@@ -73,7 +80,7 @@ def choose_regions(
                 reasons[name] = found
             else:
                 options[name] = found
-    return RegionChoice(autotune(options, measure), joined, reasons)
+    return RegionChoice(autotune(options, measure, exact), joined, reasons)
 
 
 def marked(module: ir.IRModule, choice: RegionChoice) -> ir.IRModule:
