@@ -46,7 +46,9 @@ def dearer(accelerator: Accelerator) -> Accelerator:
 def run(accelerator: Accelerator, out: Path, cache: Path | None = None) -> Report:
     out.mkdir()
     kept = None if cache is None else FolderCache(cache)
-    return driver.run_model(MODEL, accelerator, Options(verify_seconds=0, trace=False), out, cache=kept)
+    return driver.run_model(
+        MODEL, accelerator, Options(verify_seconds=0, trace=False, schedule="timed"), out, cache=kept
+    )
 
 
 @pytest.mark.slow
