@@ -88,7 +88,7 @@ class Options(RunOptions, QuantisationOptions):
         "auto",
         description="how tilings are chosen: `timed` compiles and times those that the planner prices nearly alike, "
         "`quick` takes the cheapest by its estimate, as a dry run does; `auto` times those whose estimates "
-        "are not exact: all but VTA's without an addition",
+        "are not exact: all but VTA's that make an image without an addition",
     )
     verify_seconds: float = Field(
         300,
