@@ -1,8 +1,9 @@
 """Cycles of a region alone, for autotuning."""
 
 import json
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -56,31 +57,32 @@ class RegionTimer:
 
     def __call__(self, region: AnyRegion) -> int | None:
         """Returns the cycles of a region; None where they cannot be said."""
-        attribute = dump_region(region)
-        known = self._known_cycles(attribute)
-        return self._timed(attribute, self._words(region, attribute)) if known is None else known
+        return self.times([region])[0]
 
     def times(self, regions: Sequence[AnyRegion]) -> list[int | None]:
         """Returns the cycles of each region as :func:`__call__` does; every second one is lowered beside, if it can."""
-        if self._assistant is None:
-            return [self(region) for region in regions]
         attributes = [dump_region(region) for region in regions]
-        known = [self._known_cycles(attribute) for attribute in attributes]
-        left = [place for place, cycles in enumerate(known) if cycles is None]
+        known = {place: self._known_cycles(attribute) for place, attribute in enumerate(attributes)}
+        left = [place for place, cycles in known.items() if cycles is None]
         words = {place: self._known_words(attributes[place]) for place in left}
-        beside = {
-            place: self._assistant.lower(self._target, attributes[place], TRIAL_INSTRUCTIONS + self.spare, words=True)
-            for place in [place for place in left if words[place] is None][1::2]
-        }
-        for place in left:
-            if words[place] is None and place not in beside:
-                words[place] = self._words(regions[place], attributes[place])
+        new = [place for place in left if words[place] is None]
+        beside = self._lowered_beside({place: attributes[place] for place in new[1::2]})
+        for place in new:
+            if place not in beside:
+                words[place] = self._lowered_here(regions[place], attributes[place])
         for place, answer in beside.items():
             words[place] = self._words_beside(regions[place], attributes[place], answer.result())
         with ThreadPoolExecutor(len(left) or 1, "trial") as pool:  # timing runs without Python's lock
-            cycles = pool.map(self._timed, [attributes[place] for place in left], [words[place] for place in left])
-            found = dict(zip(left, cycles, strict=True))
-        return [found[place] if cycles is None else cycles for place, cycles in enumerate(known)]
+            timed = pool.map if len(left) > 1 else map
+            known |= zip(left, timed(lambda place: self._timed(attributes[place], words[place]), left), strict=True)
+        return list(known.values())
+
+    def _lowered_beside(self, attributes: Mapping[int, str]) -> dict[int, Future[LoweredBeside]]:
+        """Begin to lower regions in another process, if there is one."""
+        if self._assistant is None:
+            return {}
+        lower, most = partial(self._assistant.lower, self._target, words=True), TRIAL_INSTRUCTIONS + self.spare
+        return {place: lower(attribute, most) for place, attribute in attributes.items()}
 
     def _known_cycles(self, attribute: str) -> int | None:
         known = self._kept.get(cache_key("cycles", self._document, attribute))
@@ -100,14 +102,11 @@ class RegionTimer:
     def _words_key(self, attribute: str) -> str:
         return cache_key("words", self._unsized, attribute)
 
-    def _words(self, region: AnyRegion, attribute: str) -> Words | None:
-        """The words of a region as :func:`region_words` makes them, or as they were kept.
+    def _lowered_here(self, region: AnyRegion, attribute: str) -> Words | None:
+        """The words of a region as :func:`region_words` makes them.
 
         None for a region that cannot be compiled: the stages will say why, if it is taken.
         """
-        words = self._known_words(attribute)
-        if words is not None:
-            return words
         try:
             lowered = lower_region(region, self._target, TRIAL_INSTRUCTIONS + self.spare)
         except CyclopsError:
@@ -121,7 +120,7 @@ class RegionTimer:
     def _words_beside(self, region: AnyRegion, attribute: str, answer: LoweredBeside) -> Words | None:
         """The words of a region that was lowered beside, or, if the process is gone, here."""
         if answer.gone:
-            return self._words(region, attribute)
+            return self._lowered_here(region, attribute)
         if answer.entry is None or answer.words is None:
             return None
         words = _as_words(answer.words, self._target.accelerator)

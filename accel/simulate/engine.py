@@ -185,12 +185,9 @@ class _Clock:
             SimulationError: an earlier launch cannot be timed, or this one, if it is not timed beside.
         """
         count = len(decoded)
-        if count <= MANY:
-            self._settle(MANY - count)
-        else:
-            self._settle(0)
+        self._settle(max(MANY - count, 0))
         task = partial(self._measure, launch, decoded, self._before)
-        if beside and count <= MANY and (count > _FEW or self._running):
+        if self._timing and beside and count <= MANY and (count > _FEW or self._running):
             self._before = self._pool.submit(task)
             self._running.append((count, self._before))
         else:
