@@ -1,10 +1,10 @@
 """Random float networks for machines with vector units: layers, functions, reductions and movement between them."""
 
-import random
-
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from tests.helpers.models.growing_graph import GrowingGraph
 
 _FUNCTIONS = (
     *("Sigmoid", "Tanh", "Erf", "Relu", "HardSwish", "HardSigmoid", "LeakyRelu", "Elu", "Softplus", "Abs", "Neg"),
@@ -14,14 +14,11 @@ _REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2")
 _PAIRS = ("Add", "Mul", "Sub", "Max", "Min", "Div")
 
 
-class _Network:
+class _Network(GrowingGraph):
     """A network that grows operator by operator; ``known`` are the tensors so far with their shapes."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-        self._draws = np.random.default_rng(seed)
-        self._nodes: list[onnx.NodeProto] = []
-        self._constants: list[onnx.TensorProto] = []
+        super().__init__(seed)
         rows, width = self._random.choice([1, 3, 8, 12, 33]), self._random.choice([8, 16, 16, 32, 32, 10, 17, 48])
         self._given = [self._random.choice([1, 1, 2]), rows, width]
         self._known = [("x", self._given)]
@@ -36,16 +33,6 @@ class _Network:
         made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in left]
         graph = helper.make_graph(self._nodes, "random", [given], made, self._constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-
-    def _node(self, op: str, *inputs: str, **attributes: object) -> str:
-        name = f"v{len(self._nodes)}"
-        self._nodes.append(helper.make_node(op, list(inputs), [name], name=f"{op}_{name}", **attributes))
-        return name
-
-    def _constant(self, value: object) -> str:
-        name = f"c{len(self._constants)}"
-        self._constants.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
 
     def _numbers(self, *shape: int) -> str:
         return self._constant(self._draws.uniform(0.3, 1.5, shape).astype(np.float32))

@@ -1,13 +1,12 @@
 """Movement between layers on machines with a vector unit: random chains of it, and what is left to the host."""
 
-import random
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
@@ -18,18 +17,13 @@ from accel.program_files.program_container import load_program
 from accel.report.report_documents import Report
 from examples.transformers.decoders import gpt2_block, llama_block
 from examples.transformers.encoders import bert, vit
+from tests.helpers.models.growing_graph import GrowingGraph
 
 _WIDTH = 32
 
 
-class Chains:
+class Chains(GrowingGraph):
     """A random model: layers and functions, and random movement between them."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-        self._draws = np.random.default_rng(seed)
-        self._nodes: list[onnx.NodeProto] = []
-        self._constants: list[onnx.TensorProto] = []
 
     def model(self) -> onnx.ModelProto:
         rows = self._random.choice([8, 12, 32])
@@ -43,16 +37,6 @@ class Chains:
         made = helper.make_tensor_value_info(value, TensorProto.FLOAT, shape)
         graph = helper.make_graph(self._nodes, "chains", [given], [made], self._constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-
-    def _node(self, op: str, *inputs: str, **attributes: object) -> str:
-        name = f"v{len(self._nodes)}"
-        self._nodes.append(helper.make_node(op, list(inputs), [name], name=f"{op}_{name}", **attributes))
-        return name
-
-    def _constant(self, value: object) -> str:
-        name = f"c{len(self._constants)}"
-        self._constants.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
 
     def _operator(self, value: str, shape: list[int]) -> tuple[str, list[int]]:
         kind = self._random.choice(["MatMul", "Softmax", "Sigmoid", "Mul"])

@@ -5,26 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.accelerator.host_costs import CacheMaintenance, ElementRates, HostCosts
 from accel.host.host_graph import HostGraph, HostNode
 from accel.host.host_graph_reader import check_graph
 from accel.host.host_operators import OPERATORS
 from accel.host.host_prices import cache_cycles, operator_cycles, step_price
 from accel.host.operator_work import _MOVES, _RULES, _VIEWS, OperatorWork, graph_work
+from tests.helpers.documents.host_by_hand import HOST
 
 F32, I8 = "float32", "int8"
-HOST = HostCosts(
-    name="by hand",
-    basis="assumed",
-    source="a test",
-    clock_mhz=650.0,
-    bytes_per_cycle=4.0,
-    elements_per_cycle=ElementRates(elementwise=2.0, reduction=4.0, exponential=0.5, contraction=8.0, movement=1.0),
-    operator_cycles=100.0,
-    launch_cycles=1000.0,
-    completion_cycles=500.0,
-    cache=CacheMaintenance(call_cycles=50.0, line_bytes=32, line_cycles=2.0),
-)
 
 
 def works(

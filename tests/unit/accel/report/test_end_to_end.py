@@ -8,24 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.accelerator.host_costs import CacheMaintenance, ElementRates, HostCosts
 from accel.catalog.load_accelerator import load_accelerator
 from accel.host.operator_work import OperatorWork
 from accel.report.end_to_end import DramTensors, PricedStep, crossing_tensors, end_to_end
 from accel.report.end_to_end_documents import EndToEnd
+from tests.helpers.documents.host_by_hand import HOST as BY_HAND
 
-HOST = HostCosts(
-    name="by hand",
-    basis="assumed",
-    source="a test",
-    clock_mhz=400.0,
-    bytes_per_cycle=4.0,
-    elements_per_cycle=ElementRates(elementwise=2.0, reduction=4.0, exponential=0.5, contraction=8.0, movement=1.0),
-    operator_cycles=100.0,
-    launch_cycles=1000.0,
-    completion_cycles=601.0,
-    cache=CacheMaintenance(call_cycles=50.0, line_bytes=32, line_cycles=2.0),
-)
+HOST = BY_HAND.model_copy(update={"clock_mhz": 400.0, "completion_cycles": 601.0})
 MACHINE = load_accelerator("mvin-mvout").model_copy(update={"clock_mhz": 100.0, "host": HOST})
 MOVES = OperatorWork("Transpose", {"movement": 600}, 1200)
 ADDS = OperatorWork("Add", {"elementwise": 600}, 7200)
