@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from accel.accelerator.document import Accelerator
-from accel.lowering.ir.region_keys import without_numbers
+from accel.lowering.ir.function_attributes import without_numbers
 from accel.lowering.movement.program_orders import orders_of
 from accel.region.kinds import AnyRegion, VectorRegion
 

@@ -22,9 +22,9 @@ from accel.lowering.ir.function_attributes import (
     dump_launches,
     dump_region,
     region_of,
+    without_numbers,
 )
 from accel.lowering.ir.host_runs import free_vars, main_results
-from accel.lowering.ir.region_keys import without_numbers
 from accel.lowering.kinds.registry import launch_kind
 from accel.lowering.vector.block_statements import UnsaidError
 from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
