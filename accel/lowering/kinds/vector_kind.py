@@ -7,7 +7,9 @@ from typing import Any
 from tvm import te, tirx
 
 from accel.accelerator.contraction import Contraction
+from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
+from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.expression.element_types import TensorType
 from accel.expression.syntax_tree import Access, Scalar, Statement
@@ -46,14 +48,7 @@ class VectorKind:
 
     def instructions(self, region: VectorRegion, capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order; an operation may come more than once."""
-        program, memory = region.shape, capabilities.accelerator.memory
-
-        def place(name: str) -> tuple[str, str]:
-            tensor = program.tensor(name)
-            return tensor.dtype, memory(tensor.memory).scope if tensor.memory else DRAM
-
-        for statement in program.parsed:
-            store = tvm_store(statement, _types(program, statement), elements_apart(place))
+        for store in _stores(region.shape, capabilities.accelerator):
             choice = _operation(store, capabilities)
             role: Role = "compute"
             if isinstance(choice.meaning.instruction, Copy):
@@ -63,6 +58,29 @@ class VectorKind:
     def host_layout(self, _region: VectorRegion) -> list[str]:
         """Nothing: its tensors lie as the model has them."""
         return []
+
+
+def operations_of(program: VectorProgram, target: Target) -> tuple[tuple[int, ...], ...]:
+    """Returns which operations of the target do each statement, by their numbers.
+
+    Nothing else that lowering finds of a program depends on the numbers in its statements.
+    """
+    places = {id(meaning): number for number, meaning in enumerate(target.semantics)}
+    return tuple(
+        tuple(places[id(match.meaning)] for match in matching_operations(store, target.semantics, target))
+        for store in _stores(program, target.accelerator)
+    )
+
+
+def _stores(program: VectorProgram, accelerator: Accelerator) -> Iterator[tirx.BufferStore]:
+    """What each statement stores, each of its elements in a buffer of its own."""
+
+    def place(name: str) -> tuple[str, str]:
+        tensor = program.tensor(name)
+        return tensor.dtype, accelerator.memory(tensor.memory).scope if tensor.memory else DRAM
+
+    for statement in program.parsed:
+        yield tvm_store(statement, _types(program, statement), elements_apart(place))
 
 
 def _types(program: VectorProgram, statement: Statement) -> dict[str, TensorType]:

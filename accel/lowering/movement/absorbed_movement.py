@@ -73,7 +73,7 @@ class _Absorber:
     def __init__(self, module: ir.IRModule, target: Target, prices: Prices) -> None:
         self._module = module
         self._graph = LaunchGraph(module, target.contraction)
-        self._prices = RegionPrices(target.accelerator, prices)
+        self._prices = RegionPrices(target, prices)
         self._costs = LaunchCosts(self._graph, self._prices, target.accelerator)
         gemm = target.contraction
         self._tiles = {gemm.rows, gemm.in_channels, gemm.out_channels} - {1}

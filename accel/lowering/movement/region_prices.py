@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.lowering.ir.function_attributes import without_numbers
+from accel.lowering.kinds.vector_kind import operations_of
 from accel.lowering.movement.program_orders import orders_of
 from accel.region.kinds import AnyRegion, VectorRegion
 
+Operations = tuple[tuple[int, ...], ...]
 Prices = Callable[[Sequence[AnyRegion]], Sequence[int | None]]
 """The cycles of each region alone; None where no instructions do it."""
 
@@ -14,10 +16,11 @@ Prices = Callable[[Sequence[AnyRegion]], Sequence[int | None]]
 class RegionPrices:
     """The best of a region's orders, once for all regions that differ in numbers alone."""
 
-    def __init__(self, accelerator: Accelerator, prices: Prices) -> None:
-        self._accelerator, self._prices = accelerator, prices
+    def __init__(self, target: Target, prices: Prices) -> None:
+        self._target, self._prices = target, prices
         self._known: dict[str, tuple[int, int] | None] = {}
         self._cycles: dict[str, int | None] = {}
+        self._operations: dict[str, Operations | None] = {}
 
     def price(self, region: AnyRegion) -> int | None:
         """Returns the cycles of a region, or of one that differs in numbers alone."""
@@ -27,6 +30,7 @@ class RegionPrices:
         """Those that are new are priced together: another process may take half."""
         keys = [without_numbers(region) for region in regions]
         new = {key: region for key, region in zip(keys, regions, strict=True) if key not in self._cycles}
+        self._operations |= {key: self._operations_of(region) for key, region in new.items()}
         self._cycles |= dict(zip(new, self._prices(list(new.values())), strict=True)) if new else {}
         return [self._cycles[key] for key in keys]
 
@@ -35,7 +39,7 @@ class RegionPrices:
 
         Regions that differ in numbers alone are priced alike.
         """
-        orders = list(orders_of(region, self._accelerator))
+        orders = list(orders_of(region, self._target.accelerator))
         key = without_numbers(region)
         if key not in self._known:
             self._known[key] = self._cheapest(orders)
@@ -54,5 +58,16 @@ class RegionPrices:
         return min(((cycles, place) for place, cycles in priced if cycles is not None), default=None)
 
     def can(self, region: AnyRegion) -> bool:
-        """Returns whether instructions do a region with the numbers that it has."""
+        """Returns whether instructions do a region with the numbers that it has.
+
+        Those that do another one's statements do them in the same way, whatever the numbers.
+        """
+        key = without_numbers(region)
+        known = self._operations.get(key)
+        if known is not None and known == self._operations_of(region):
+            return self._cycles[key] is not None
         return self._prices([region])[0] is not None
+
+    def _operations_of(self, region: AnyRegion) -> Operations | None:
+        """What does the statements of a vector program; None of another region."""
+        return operations_of(region.shape, self._target) if isinstance(region, VectorRegion) else None
