@@ -104,6 +104,8 @@ def _computed(program: VectorProgram, statement: Statement, known: Mapping[str, 
 
         def leaf(access: Access | Scalar, _dtype: str) -> Any:
             tensor = program.tensor(access.name)
+            if isinstance(access, Access) and access in statement.looked_up:
+                return known[access.name][access.indices]
             places = [0 if axis == UNIT else at[axis_name(axis)] for axis in tensor.axes]
             return known[access.name][tuple(places) or (0,)]
 
@@ -204,6 +206,8 @@ class _Tiles:
 
         def leaf(access: Access | Scalar, _dtype: str = "") -> Any:
             tensor = program.tensor(access.name)
+            if isinstance(access, Access) and access in statement.looked_up:
+                return buffers[tensor.name][tuple(tirx.const(index, "int32") for index in access.indices)]
             if not tensor.memory:
                 at = [_dram_index(axis, variables, place) for axis in tensor.axes]
                 return self.dram[tensor.name][tuple(at)]
@@ -219,6 +223,8 @@ class _Tiles:
         """How many numbers along an axis lie in one element of a memory that the statement uses."""
         accelerator = self.capabilities.accelerator
         tensors = [self.program.tensor(name) for name in (statement.target.name, *statement.operands)]
+        tables = {table.name for table in statement.looked_up}
+        tensors = [tensor for tensor in tensors if tensor.name not in tables]
         on_chip = [tensor for tensor in tensors if tensor.memory and tensor.axes and tensor.axes[-1] == axis]
         return max((accelerator.memory(tensor.memory).element_count for tensor in on_chip), default=1)
 
