@@ -48,8 +48,8 @@ class VectorKind:
 
     def instructions(self, region: VectorRegion, capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order; an operation may come more than once."""
-        for store in _stores(region.shape, capabilities.accelerator):
-            choice = _operation(store, capabilities)
+        for statement in region.shape.parsed:
+            choice = _operation(_store(statement, region.shape, capabilities.accelerator), capabilities)
             role: Role = "compute"
             if isinstance(choice.meaning.instruction, Copy):
                 role = "load data" if choice.meaning.instruction.direction == "load" else "store"
@@ -60,27 +60,24 @@ class VectorKind:
         return []
 
 
-def operations_of(program: VectorProgram, target: Target) -> tuple[tuple[int, ...], ...]:
-    """Returns which operations of the target do each statement, by their numbers.
+def operations_of(statement: Statement, program: VectorProgram, target: Target) -> tuple[int, ...]:
+    """Returns which operations of the target do a statement of a program, by their numbers.
 
     Nothing else that lowering finds of a program depends on the numbers in its statements.
     """
     places = {id(meaning): number for number, meaning in enumerate(target.semantics)}
-    return tuple(
-        tuple(places[id(match.meaning)] for match in matching_operations(store, target.semantics, target))
-        for store in _stores(program, target.accelerator)
-    )
+    store = _store(statement, program, target.accelerator)
+    return tuple(places[id(match.meaning)] for match in matching_operations(store, target.semantics, target))
 
 
-def _stores(program: VectorProgram, accelerator: Accelerator) -> Iterator[tirx.BufferStore]:
-    """What each statement stores, each of its elements in a buffer of its own."""
+def _store(statement: Statement, program: VectorProgram, accelerator: Accelerator) -> tirx.BufferStore:
+    """What a statement stores, each of its elements in a buffer of its own."""
 
     def place(name: str) -> tuple[str, str]:
         tensor = program.tensor(name)
         return tensor.dtype, accelerator.memory(tensor.memory).scope if tensor.memory else DRAM
 
-    for statement in program.parsed:
-        yield tvm_store(statement, _types(program, statement), elements_apart(place))
+    return tvm_store(statement, _types(program, statement), elements_apart(place))
 
 
 def _types(program: VectorProgram, statement: Statement) -> dict[str, TensorType]:

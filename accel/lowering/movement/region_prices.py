@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from accel.accelerator.target import Target
+from accel.expression.syntax_tree import Statement
 from accel.lowering.ir.function_attributes import without_numbers
 from accel.lowering.kinds.vector_kind import operations_of
 from accel.lowering.movement.program_orders import orders_of
 from accel.region.kinds import AnyRegion, VectorRegion
 
-Operations = tuple[tuple[int, ...], ...]
+StatementKey = tuple[str, tuple[tuple[str, str], ...]]
+"""A statement, and the type and the memory of each tensor that it names."""
+
 Prices = Callable[[Sequence[AnyRegion]], Sequence[int | None]]
 """The cycles of each region alone; None where no instructions do it."""
 
@@ -20,7 +23,8 @@ class RegionPrices:
         self._target, self._prices = target, prices
         self._known: dict[str, tuple[int, int] | None] = {}
         self._cycles: dict[str, int | None] = {}
-        self._operations: dict[str, Operations | None] = {}
+        self._priced_regions: dict[str, AnyRegion] = {}
+        self._operations: dict[StatementKey, tuple[int, ...]] = {}
 
     def price(self, region: AnyRegion) -> int | None:
         """Returns the cycles of a region, or of one that differs in numbers alone."""
@@ -30,7 +34,7 @@ class RegionPrices:
         """Those that are new are priced together: another process may take half."""
         keys = [without_numbers(region) for region in regions]
         new = {key: region for key, region in zip(keys, regions, strict=True) if key not in self._cycles}
-        self._operations |= {key: self._operations_of(region) for key, region in new.items()}
+        self._priced_regions |= new
         self._cycles |= dict(zip(new, self._prices(list(new.values())), strict=True)) if new else {}
         return [self._cycles[key] for key in keys]
 
@@ -63,11 +67,19 @@ class RegionPrices:
         Those that do another one's statements do them in the same way, whatever the numbers.
         """
         key = without_numbers(region)
-        known = self._operations.get(key)
-        if known is not None and known == self._operations_of(region):
+        other = self._priced_regions.get(key)
+        if isinstance(region, VectorRegion) and isinstance(other, VectorRegion) and self._alike(region, other):
             return self._cycles[key] is not None
         return self._prices([region])[0] is not None
 
-    def _operations_of(self, region: AnyRegion) -> Operations | None:
-        """What does the statements of a vector program; None of another region."""
-        return operations_of(region.shape, self._target) if isinstance(region, VectorRegion) else None
+    def _alike(self, one: VectorRegion, other: VectorRegion) -> bool:
+        """Whether the same operations do the statements of two programs, which differ in numbers alone."""
+        pairs = zip(one.shape.parsed, other.shape.parsed, strict=True)
+        return all(a == b or self._done_by(one, a) == self._done_by(other, b) for a, b in pairs)
+
+    def _done_by(self, region: VectorRegion, statement: Statement) -> tuple[int, ...]:
+        tensors = [region.shape.tensor(name) for name in (statement.target.name, *statement.operands)]
+        key = str(statement), tuple((tensor.dtype, tensor.memory) for tensor in tensors)
+        if key not in self._operations:
+            self._operations[key] = operations_of(statement, region.shape, self._target)
+        return self._operations[key]
