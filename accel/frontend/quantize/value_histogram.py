@@ -1,7 +1,7 @@
 """The values of a tensor, counted in bins, and what int8 makes of them at any scale and zero point."""
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,12 +11,14 @@ from accel.util.arrays import Array
 _BINS_PER_STEP = 8  # of the finest candidate scale
 _BINS = 2 * 128 * 2**OCTAVES * _BINS_PER_STEP  # on either side of 0: twice what the widest candidate scale reaches
 _BLOCK = 1 << 17  # elements that are counted together, as many as stay in the cache
+ENOUGH = 1 << 20  # elements of a tensor, of all samples together: their errors are within a hundredth of those of all
 _PERCENTILE = 0.9999  # of the values are held, on each side
 _LEVELS = 128  # of absolute values
 _DIVERGENCE_BINS = 2048
 _WORTH_A_LOOK = 0.8  # of the two ends' distances from 0: else the step shrinks by a tenth at most
 _WORTH_A_SHIFT = 0.85  # of the error without a zero point
 _CLIPPED = 4  # times the error of what a scale clips, of which other data than the samples have more
+_NOTHING = 1e-11  # of the energy: what is lost where sums are subtracted
 _SHIFTED_OCTAVES = 2  # below the scale that holds the whole range
 
 
@@ -27,10 +29,17 @@ class Histogram:
     of the finest candidate scale, so that none straddles a rounding boundary of a scale that is a power of two of it;
     where one does, its values are rounded as its middle is, which adds under a hundredth to the error. Distances are
     in widths of a bin.
+
+    Args:
+        grid: of the scales.
+        most: elements of an array that are counted, evenly spread; its range is that of all.
     """
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: Grid, most: int = ENOUGH) -> None:
         self._grid = grid
+        self._most = most
+        self._elements = 0  # of all arrays, of which some are counted
+        self._low = self._high = 0.0
         self._largest = 0.0
         self._width = self._width_for(0.0)
         self._first = 0  # the bin of 0 begins at it
@@ -38,17 +47,20 @@ class Histogram:
         self._moments = np.zeros((2, 1), np.float64)
 
     def add(self, value: Array) -> bool:
-        """Count the elements of an array; returns whether all are finite, and else does nothing."""
+        """Counts the elements of an array; returns whether all are finite, and else does nothing."""
         low, high = float(value.min(initial=0)), float(value.max(initial=0))
         if not (math.isfinite(low) and math.isfinite(high)):
             return False
+        self._low, self._high = min(low, self._low), max(high, self._high)
         if max(-low, high) > self._largest:
             self._widen(max(-low, high))
+        flat = value.reshape(-1)
+        self._elements += flat.size
+        flat = flat[:: _stride(flat.size, self._most)]
         most = self._width * _BINS
         if max(-low, high) > most:  # as only beyond the widest scale, where every scale clips it
-            value, low, high = np.clip(value, -most, most), max(low, -most), min(high, most)
+            flat, low, high = np.clip(flat, -most, most), max(low, -most), min(high, most)
         self._extend(math.floor(low / self._width), math.floor(high / self._width))
-        flat = value.reshape(-1)
         buffers, bins = np.empty((2, min(_BLOCK, flat.size))), np.empty(min(_BLOCK, flat.size), np.intp)
         for at in range(0, flat.size, _BLOCK):
             block = flat[at : at + _BLOCK]
@@ -73,11 +85,9 @@ class Histogram:
                 range that it keeps, one for each place within the octave.
             shifts: whether a zero point may move the range of int8, where that is worth it.
         """
-        used = self._counts.nonzero()[0]
-        values = _Values(
-            self._counts[used].astype(np.float64), self._moments[:, used], (used + self._first).astype(np.float64)
-        )
-        energy = values.squared(values.begins) * self._width**2
+        each = self._elements / max(int(self._counts.sum()), 1)  # that an element that is counted stands for
+        values = _Values.of(self._counts * each, self._moments * each, self._first)
+        energy = values.energy * self._width**2
         low, high = self._kept(method)
         centred = self._errors(values, max(-low, high) / INT8_MAX, None, method)
         if not shifts or min(-low, high) > _WORTH_A_LOOK * max(-low, high):
@@ -97,19 +107,22 @@ class Histogram:
         elif kept is not None:
             most = self._grid.ceiling(scale) + self._grid.density - 1
             candidates = [at for at in candidates if most - _SHIFTED_OCTAVES * self._grid.density <= at <= most]
-        errors, zero_points = {}, {}
-        for index in candidates:
-            step = self._grid.scale(index) / self._width
-            points = {0} if kept is None else _zero_points(kept[0] / self._width, kept[1] / self._width, step)
-            found = values.errors(step, sorted(points, key=abs))
-            zero_points[index] = min(found, key=found.__getitem__)
-            errors[index] = found[zero_points[index]] * self._width**2
+        steps = {index: self._grid.scale(index) / self._width for index in candidates}
+        tried = [
+            (index, point)
+            for index, step in steps.items()
+            for point in ([0] if kept is None else _zero_points(kept[0] / self._width, kept[1] / self._width, step))
+        ]
+        found = values.errors(np.array([steps[index] for index, _ in tried]), np.array([point for _, point in tried]))
+        errors, zero_points = dict[int, float](), dict[int, int]()
+        for (index, point), error in zip(tried, (found * self._width**2).tolist(), strict=True):
+            if error < errors.get(index, math.inf):
+                errors[index], zero_points[index] = error, point
         return errors, zero_points
 
     def _kept(self, method: CalibrationMethod) -> tuple[float, float]:
         """The range of values that int8 is to hold, around 0."""
-        used = self._counts.nonzero()[0]
-        low, high = float(used[0] + self._first), float(used[-1] + self._first + 1)
+        low, high = self._low / self._width, self._high / self._width
         places = np.arange(self._counts.size) + self._first + 0.5
         if method == "percentile":
             sums = np.cumsum(self._counts) / self._counts.sum()
@@ -149,58 +162,73 @@ class Histogram:
             self._first -= before
 
 
+@dataclass(frozen=True)
 class _Values:
-    """Occupied bins, ascending: the values in each, the sums of their distances and squared ones, and where it begins.
+    """Values in bins of one width, in which distances are measured.
 
-    Args:
-        counts: (n,).
-        moments: (2, n).
-        begins: (n,).
+    Attributes:
+        sums: of the values, their distances from 0 and the squares of these in all bins before one [3, bins + 1].
+        first: the bin at whose beginning 0 is.
     """
 
-    def __init__(self, counts: Array, moments: Array, begins: Array) -> None:
-        self._counts, (sums, self._squares), self.begins = counts, moments, begins
-        self._twice_sums = 2 * sums
-        self._middles = begins + 0.5
-        self._buffers = np.empty((3, counts.size))  # what is computed at each scale; new arrays take longer
+    sums: Array
+    first: int
 
-    def squared(self, distances: Array, clipped: tuple[slice, ...] = ()) -> float:
-        """Returns the squared distance of the values from points that lie so far below the beginnings of their bins.
+    @classmethod
+    def of(cls, counts: Array, moments: Array, first: int) -> "_Values":
+        """Returns the values of bins, of which ``moments`` are the sums of distances from their beginnings."""
+        begins = np.arange(first, first + counts.size, dtype=np.float64)
+        sums = np.zeros((3, counts.size + 1))
+        np.cumsum(counts, out=sums[0, 1:])
+        np.cumsum(counts * begins + moments[0], out=sums[1, 1:])
+        np.cumsum((counts * begins + 2 * moments[0]) * begins + moments[1], out=sums[2, 1:])
+        return cls(sums, first)
 
-        ``clipped`` are ranges of bins that count more.
+    @property
+    def energy(self) -> float:
+        """The sum of the squares."""
+        return float(self.sums[2, -1])
+
+    def errors(self, steps: Array, zero_points: Array) -> Array:
+        """Returns the squared error of int8 by step and zero point, which are [n]; what is clipped counts more.
+
+        A bin is rounded as its middle is. The bins that are rounded alike follow each other, so that three differences
+        tell of all of a level.
         """
-        each = np.multiply(self._counts, distances, out=self._buffers[2])
-        each += self._twice_sums
-        each *= distances
-        each += self._squares
-        for few in clipped:
-            each[few] *= _CLIPPED
-        return float(each.sum())  # np.dot would start threads
-
-    def errors(self, step: float, zero_points: Sequence[int]) -> dict[int, float]:
-        """Returns the squared error of int8 by zero point, in widths of a bin; what is clipped counts more."""
-        steps, held, _ = self._buffers
-        np.rint(np.divide(self._middles, step, out=steps), out=steps)
-        found = {}
-        for zero_point in zero_points:
-            low, high = -INT8_MAX - 1 - zero_point, INT8_MAX - zero_point
-            below, above = int(np.searchsorted(steps, low, "left")), int(np.searchsorted(steps, high, "right"))
-            np.multiply(steps[below:above], step, out=held[below:above])
-            held[:below], held[above:] = low * step, high * step
-            np.subtract(self.begins, held, out=held)
-            found[zero_point] = self.squared(held, (slice(below), slice(above, None)))
-        return found
+        levels = np.arange(-INT8_MAX - 1, INT8_MAX + 1) - zero_points[:, None]
+        held = np.concatenate([levels[:, :1], levels, levels[:, -1:]], 1) * steps[:, None]
+        edges = np.concatenate([levels - 0.5, levels[:, -1:] + 0.5], 1) * steps[:, None] - 0.5 - self.first
+        last = self.sums.shape[1] - 1
+        bins = np.zeros((len(steps), held.shape[1] + 1), np.intp)
+        bins[:, 1:-1], bins[:, -1] = np.clip(np.ceil(edges), 0, last), last
+        counts, sums, squares = np.diff(self.sums[:, bins], axis=2)
+        each = squares + held * (held * counts - 2 * sums)
+        each[:, [0, -1]] *= _CLIPPED
+        errors = each.sum(1)
+        return np.where(errors > _NOTHING * self.energy, errors, 0.0)
 
 
-def _zero_points(low: float, high: float, step: float) -> set[int]:
-    """The zero points to try: that leaves room beyond the far end of a range that fits, else one for each end.
+def _stride(elements: int, most: int) -> int:
+    """The distance of elements of which there are at most so many, in a row, a column or a channel as many as in any.
 
-    The near end is that of a relu or SiLU, which no other value exceeds.
+    It has no divisor in common with the number of elements, and so none with an extent of the array.
+    """
+    stride = math.ceil(elements / most) or 1
+    while math.gcd(stride, elements) > 1:
+        stride += 1
+    return stride
+
+
+def _zero_points(low: float, high: float, step: float) -> list[int]:
+    """The zero points to try, the least first.
+
+    One leaves room beyond the far end of a range that fits; else there is one for each end, and one between. The near
+    end is that of a relu or SiLU, which no other value exceeds.
     """
     near_low, near_high = -INT8_MAX - 1 - math.floor(low / step + 0.5), INT8_MAX - math.ceil(high / step - 0.5)
     fits = near_low <= near_high
     points = {near_low if -low < high else near_high} if fits else {near_low, near_high, (near_low + near_high) // 2}
-    return {min(max(point, -INT8_MAX - 1), INT8_MAX) for point in points}
+    return sorted({min(max(point, -INT8_MAX - 1), INT8_MAX) for point in points}, key=abs)
 
 
 def _least_divergence(magnitudes: Array, counts: Array) -> float:
