@@ -11,7 +11,8 @@ from accel.util.arrays import Array
 _BINS_PER_STEP = 8  # of the finest candidate scale
 _BINS = 2 * 128 * 2**OCTAVES * _BINS_PER_STEP  # on either side of 0: twice what the widest candidate scale reaches
 _BLOCK = 1 << 17  # elements that are counted together, as many as stay in the cache
-ENOUGH = 1 << 20  # elements of a tensor, of all samples together: their errors are within a hundredth of those of all
+ENOUGH = 1 << 18  # elements of a tensor, of all samples together: their errors are within a hundredth of those of all
+_OUTER = 8  # times as many are looked at for those in the outer half of the range
 _PERCENTILE = 0.9999  # of the values are held, on each side
 _LEVELS = 128  # of absolute values
 _DIVERGENCE_BINS = 2048
@@ -32,19 +33,18 @@ class Histogram:
 
     Args:
         grid: of the scales.
-        most: elements of an array that are counted, evenly spread; its range is that of all.
+        most: elements of an array that are counted, evenly spread, and at most as many again in the outer half of its
+            range: how many a scale clips decides, and they are few.
     """
 
     def __init__(self, grid: Grid, most: int = ENOUGH) -> None:
         self._grid = grid
         self._most = most
-        self._elements = 0  # of all arrays, of which some are counted
         self._low = self._high = 0.0
         self._largest = 0.0
         self._width = self._width_for(0.0)
         self._first = 0  # the bin of 0 begins at it
-        self._counts = np.zeros(1, np.int64)
-        self._moments = np.zeros((2, 1), np.float64)
+        self._sums = np.zeros((3, 1))
 
     def add(self, value: Array) -> bool:
         """Counts the elements of an array; returns whether all are finite, and else does nothing."""
@@ -54,16 +54,37 @@ class Histogram:
         self._low, self._high = min(low, self._low), max(high, self._high)
         if max(-low, high) > self._largest:
             self._widen(max(-low, high))
+        self._extend(math.floor(max(low, -self._limit) / self._width), math.floor(min(high, self._limit) / self._width))
         flat = value.reshape(-1)
-        self._elements += flat.size
-        flat = flat[:: _stride(flat.size, self._most)]
-        most = self._width * _BINS
-        if max(-low, high) > most:  # as only beyond the widest scale, where every scale clips it
-            flat, low, high = np.clip(flat, -most, most), max(low, -most), min(high, most)
-        self._extend(math.floor(low / self._width), math.floor(high / self._width))
+        if flat.size <= self._most:
+            self._count(flat, 1)
+            return True
+        edge = max(-low, high) / 2
+        some, more = (flat[:: _stride(flat.size, most)] for most in (self._most, _OUTER * self._most))
+        outer = _beyond(more, edge, low, high)
+        if not 0 < outer.size <= more.size // 2:
+            self._count(some, flat.size / some.size)
+            return True
+        share = outer.size / more.size
+        inner = some[np.abs(some) <= edge]
+        outer = outer[:: _stride(outer.size, self._most)]
+        self._count(inner, flat.size * (1 - share) / inner.size)
+        self._count(outer, flat.size * share / outer.size)
+        return True
+
+    @property
+    def _limit(self) -> float:
+        """What only values beyond the widest scale exceed, which every scale clips."""
+        return float(self._width * _BINS)
+
+    def _count(self, flat: Array, each: float) -> None:
+        """Counts elements, of which each stands for so many."""
         buffers, bins = np.empty((2, min(_BLOCK, flat.size))), np.empty(min(_BLOCK, flat.size), np.intp)
+        clips = self._largest > self._limit
         for at in range(0, flat.size, _BLOCK):
             block = flat[at : at + _BLOCK]
+            if clips:
+                block = np.clip(block, -self._limit, self._limit)
             within, whole = buffers[:, : block.size]
             np.divide(block, self._width, out=within, dtype=np.float64)
             np.floor(within, out=whole)
@@ -71,11 +92,10 @@ class Histogram:
             whole -= self._first
             of_block = bins[: block.size]
             np.copyto(of_block, whole, casting="unsafe")
-            self._counts += np.bincount(of_block, minlength=self._counts.size)
-            self._moments[0] += np.bincount(of_block, within, self._counts.size)
+            self._sums[0] += each * np.bincount(of_block, minlength=self._sums.shape[1])
+            self._sums[1] += each * np.bincount(of_block, within, self._sums.shape[1])
             within *= within
-            self._moments[1] += np.bincount(of_block, within, self._counts.size)
-        return True
+            self._sums[2] += each * np.bincount(of_block, within, self._sums.shape[1])
 
     def loss(self, method: CalibrationMethod = "mse", *, shifts: bool = False) -> Loss:
         """Returns the energy of the values, and their error at each candidate scale.
@@ -85,8 +105,7 @@ class Histogram:
                 range that it keeps, one for each place within the octave.
             shifts: whether a zero point may move the range of int8, where that is worth it.
         """
-        each = self._elements / max(int(self._counts.sum()), 1)  # that an element that is counted stands for
-        values = _Values.of(self._counts * each, self._moments * each, self._first)
+        values = _Values.of(self._sums, self._first)
         energy = values.energy * self._width**2
         low, high = self._kept(method)
         centred = self._errors(values, max(-low, high) / INT8_MAX, None, method)
@@ -123,13 +142,14 @@ class Histogram:
     def _kept(self, method: CalibrationMethod) -> tuple[float, float]:
         """The range of values that int8 is to hold, around 0."""
         low, high = self._low / self._width, self._high / self._width
-        places = np.arange(self._counts.size) + self._first + 0.5
+        counts = self._sums[0]
+        places = np.arange(counts.size) + self._first + 0.5
         if method == "percentile":
-            sums = np.cumsum(self._counts) / self._counts.sum()
+            sums = np.cumsum(counts) / counts.sum()
             low = float(places[np.searchsorted(sums, 1 - _PERCENTILE)])
             high = float(places[min(np.searchsorted(sums, _PERCENTILE), sums.size - 1)])
         elif method == "entropy":
-            limit = _least_divergence(np.abs(places), self._counts)
+            limit = _least_divergence(np.abs(places), counts)
             low, high = max(low, -limit), min(high, limit)
         return min(low, 0.0) * self._width, max(high, 0.0) * self._width
 
@@ -140,12 +160,10 @@ class Histogram:
         """Join bins in pairs, as wider scales become candidates; the zeros before any other value fit each width."""
         width, zeros = self._width_for(largest), not self._largest
         while not zeros and self._width < width:
-            self._extend(self._first & ~1, self._first + self._counts.size - 1 | 1)
-            pairs = self._counts.reshape(-1, 2), *self._moments.reshape(2, -1, 2)
-            (low, high), (low_sums, sums), (low_squares, squares) = (pair.T for pair in pairs)
-            self._counts = low + high
-            self._moments = np.stack(
-                [(low_sums + sums + high) / 2, (low_squares + squares + 2 * sums + high) / 4],
+            self._extend(self._first & ~1, self._first + self._sums.shape[1] - 1 | 1)
+            (low, high), (low_sums, sums), (low_squares, squares) = self._sums.reshape(3, -1, 2).swapaxes(1, 2)
+            self._sums = np.stack(
+                [low + high, (low_sums + sums + high) / 2, (low_squares + squares + 2 * sums + high) / 4]
             )
             self._first //= 2
             self._width *= 2
@@ -153,12 +171,11 @@ class Histogram:
 
     def _extend(self, first: int, last: int) -> None:
         """Have bins from ``first`` to ``last`` at least."""
-        before, after = max(self._first - first, 0), max(last - self._first - self._counts.size + 1, 0)
+        size = self._sums.shape[1]
+        before, after = max(self._first - first, 0), max(last - self._first - size + 1, 0)
         if before or after:
-            counts, moments, size = self._counts, self._moments, self._counts.size
-            self._counts = np.zeros(before + size + after, np.int64)
-            self._moments = np.zeros((2, before + size + after))
-            self._counts[before : before + size], self._moments[:, before : before + size] = counts, moments
+            known, self._sums = self._sums, np.zeros((3, before + size + after))
+            self._sums[:, before : before + size] = known
             self._first -= before
 
 
@@ -175,13 +192,14 @@ class _Values:
     first: int
 
     @classmethod
-    def of(cls, counts: Array, moments: Array, first: int) -> "_Values":
-        """Returns the values of bins, of which ``moments`` are the sums of distances from their beginnings."""
+    def of(cls, of_bins: Array, first: int) -> "_Values":
+        """Returns the values of bins: their numbers, distances from the beginnings of their bins, and squares."""
+        counts, within, squares = of_bins
         begins = np.arange(first, first + counts.size, dtype=np.float64)
         sums = np.zeros((3, counts.size + 1))
         np.cumsum(counts, out=sums[0, 1:])
-        np.cumsum(counts * begins + moments[0], out=sums[1, 1:])
-        np.cumsum((counts * begins + 2 * moments[0]) * begins + moments[1], out=sums[2, 1:])
+        np.cumsum(counts * begins + within, out=sums[1, 1:])
+        np.cumsum((counts * begins + 2 * within) * begins + squares, out=sums[2, 1:])
         return cls(sums, first)
 
     @property
@@ -206,6 +224,12 @@ class _Values:
         each[:, [0, -1]] *= _CLIPPED
         errors = each.sum(1)
         return np.where(errors > _NOTHING * self.energy, errors, 0.0)
+
+
+def _beyond(flat: Array, edge: float, low: float, high: float) -> Array:
+    """The elements of a greater magnitude, given the least and the greatest of all."""
+    sides = [(flat > edge).nonzero()[0] if high > edge else None, (flat < -edge).nonzero()[0] if low < -edge else None]
+    return np.asarray(flat[np.concatenate([side for side in sides if side is not None])])
 
 
 def _stride(elements: int, most: int) -> int:

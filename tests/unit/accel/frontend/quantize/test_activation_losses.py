@@ -11,7 +11,7 @@ from accel.frontend.quantize.value_histogram import Histogram
 
 RANDOM = np.random.default_rng(5)
 VALUES = {
-    "normal": RANDOM.standard_normal((3, 200_000)),
+    "normal": RANDOM.standard_normal((3, 80_000)),
     "positive": np.maximum(RANDOM.standard_normal((2, 70_000)), 0) * 1e-3,
     "negative": -RANDOM.random((2, 999)) * 40,
     "with outliers": RANDOM.standard_t(2, (2, 30_000)),
