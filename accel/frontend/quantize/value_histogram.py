@@ -12,7 +12,6 @@ _BINS_PER_STEP = 8  # of the finest candidate scale
 _BINS = 2 * 128 * 2**OCTAVES * _BINS_PER_STEP  # on either side of 0: twice what the widest candidate scale reaches
 _BLOCK = 1 << 17  # elements that are counted together, as many as stay in the cache
 ENOUGH = 1 << 18  # elements of a tensor, of all samples together: their errors are within a hundredth of those of all
-_OUTER = 8  # times as many are looked at for those in the outer half of the range
 _PERCENTILE = 0.9999  # of the values are held, on each side
 _LEVELS = 128  # of absolute values
 _DIVERGENCE_BINS = 2048
@@ -33,8 +32,8 @@ class Histogram:
 
     Args:
         grid: of the scales.
-        most: elements of an array that are counted, evenly spread, and at most as many again in the outer half of its
-            range: how many a scale clips decides, and they are few.
+        most: elements of an array that are counted, evenly spread. Those in the outer half of its range are apart, and
+            all counted if they are no more: what a scale clips is few elements, and each decides.
     """
 
     def __init__(self, grid: Grid, most: int = ENOUGH) -> None:
@@ -60,16 +59,14 @@ class Histogram:
             self._count(flat, 1)
             return True
         edge = max(-low, high) / 2
-        some, more = (flat[:: _stride(flat.size, most)] for most in (self._most, _OUTER * self._most))
-        outer = _beyond(more, edge, low, high)
-        if not 0 < outer.size <= more.size // 2:
+        some, outer = flat[:: _stride(flat.size, self._most)], _beyond(flat, edge, low, high)
+        if not 0 < outer.size <= flat.size // 2:
             self._count(some, flat.size / some.size)
             return True
-        share = outer.size / more.size
         inner = some[np.abs(some) <= edge]
-        outer = outer[:: _stride(outer.size, self._most)]
-        self._count(inner, flat.size * (1 - share) / inner.size)
-        self._count(outer, flat.size * share / outer.size)
+        of_outer = outer[:: _stride(outer.size, self._most)]
+        self._count(inner, (flat.size - outer.size) / inner.size)
+        self._count(of_outer, outer.size / of_outer.size)
         return True
 
     @property
@@ -228,8 +225,11 @@ class _Values:
 
 def _beyond(flat: Array, edge: float, low: float, high: float) -> Array:
     """The elements of a greater magnitude, given the least and the greatest of all."""
-    sides = [(flat > edge).nonzero()[0] if high > edge else None, (flat < -edge).nonzero()[0] if low < -edge else None]
-    return np.asarray(flat[np.concatenate([side for side in sides if side is not None])])
+    above, below = flat > edge if high > edge else None, flat < -edge if low < -edge else None
+    if above is not None and below is not None:
+        above |= below
+    chosen = below if above is None else above
+    return np.asarray(flat[chosen.nonzero()[0]] if chosen is not None else flat[:0])
 
 
 def _stride(elements: int, most: int) -> int:
