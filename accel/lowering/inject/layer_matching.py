@@ -15,7 +15,7 @@ from accel.accelerator.semantics import LayerSemantics, scalar_field
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.expression.tir_terms import same_place
-from accel.lowering.inject.compute_injection import outer_axes
+from accel.lowering.inject.compute_injection import inner_strides, outer_axes
 from accel.lowering.inject.layer_nest import (
     Guard,
     WindowBound,
@@ -209,7 +209,8 @@ class _Matching:
         chip = self.meaning.sums
         for nest, match in zip(self.nests, self.matches, strict=True):
             accesses = _accesses(nest, match)
-            for axis in outer_axes(nest, match.meaning, accesses, self.accelerator, {}):
+            pitches = self._pitches(nest, match, accesses)
+            for axis in outer_axes(nest, match.meaning, accesses, self.accelerator, {}, pitches):
                 assert axis.variable is not None
                 steps = dict(zip(accesses, axis.strides, strict=True))
                 if steps.pop(chip or "", 0):
@@ -228,6 +229,22 @@ class _Matching:
                 if name != chip:
                     self._take_base(name, access)
         return list(found.values())
+
+    def _pitches(self, nest: AffineNest, match: OperationMatch, accesses: Mapping[str, AffineAccess]) -> dict[str, int]:
+        """Scalars from one element of an operand to the next, where a field says how far apart they lie."""
+        found = {}
+        for name in accesses:
+            operand = self.layer.operands[name]
+            if operand.pitch is None or operand.shape is None:
+                continue
+            memory = self.accelerator.memory(operand.memory)
+            found[name] = pitch = _pitch_of(name, nest, match, accesses) or memory.element_count
+            unit = self.layer.unit_bytes(name, memory)
+            scalar = self.layer.element_bytes(name, memory) // memory.element_count
+            if pitch * scalar % unit:
+                raise CompileError(f"{name} of {self.layer.name} does not lie in whole elements", field=INSTRUCTIONS)
+            self.fields[operand.pitch] = tirx.const(pitch * scalar // unit, "int32")
+        return found
 
     def _take_base(self, name: str, access: AffineAccess) -> None:
         size = self.accelerator.memory(self.layer.operands[name].memory).element_count
@@ -261,7 +278,7 @@ class _Matching:
             moved = any(loop.extent in window.over for window in self.layer.operands[name].windows)
             if name in loop.steps and step != loop.steps[name]:
                 return False
-            if step and not moved and name not in loop.factors and name not in loop.steps:
+            if step and not moved and not loop.moves(name):
                 return False
         return True
 
@@ -280,22 +297,56 @@ class _Matching:
             for name, factor in loop.factors.items():
                 step = 0 if mine is None else mine.steps.get(name, 0) * self._units(name)
                 found[factor] = tirx.const(step, "int32")
-        for name, operand in self.layer.operands.items():
-            left = list(self.bounds.get(name, []))
-            for window in operand.windows:
-                moved = {extent: assigned[extent] for extent in window.over if extent in assigned}
-                bounds = [b for b in left if any(_step(b, loop) for loop in moved.values())]
-                left = [bound for bound in left if not any(bound is each for each in bounds)]
-                found |= self._window(name, window, moved, bounds)
-            if left:
-                raise CompileError(f"a bound of {name} is of no loop of {self.layer.name}", field=INSTRUCTIONS)
+        for name in self.layer.operands:
+            found |= self._windows(name, assigned)
+        self._check_following(assigned, self.fields | found)
         return found
 
+    def _windows(self, name: str, assigned: Mapping[str, LayerLoop]) -> dict[str, Any]:
+        """The fields of an operand's windows; those that say the most of how far a loop moves one come first."""
+        operand = self.layer.operands[name]
+        left, ways = list(self.bounds.get(name, [])), []
+        for window in operand.windows:
+            moved = {extent: assigned[extent] for extent in window.over if extent in assigned}
+            bounds = [b for b in left if any(_step(b, loop) for loop in moved.values())]
+            left = [bound for bound in left if not any(bound is each for each in bounds)]
+            ways.append((window, moved, bounds))
+        if left:
+            raise CompileError(f"a bound of {name} is of no loop of {self.layer.name}", field=INSTRUCTIONS)
+        found: dict[str, Any] = {}
+        steps: dict[str, int] = {}  # of the loops that there are, by their fields: several windows may share one
+        for window, moved, bounds in sorted(ways, key=lambda way: (bool(way[2]), len(way[1])), reverse=True):
+            found |= self._window(name, window, moved, bounds, steps)
+        steps |= {field: 1 for window in operand.windows for field in window.over.values() if field not in steps}
+        return found | {field: tirx.const(step, "int32") for field, step in steps.items()}
+
+    def _check_following(self, assigned: Mapping[str, LayerLoop], fields: Mapping[str, Any]) -> None:
+        """Refuses a way in which an operand steps otherwise than follows from the fields."""
+        numbers = layer_numbers(self.layer, fields)
+        for loop in self.layer.loops:
+            mine = assigned.get(loop.extent)
+            for name, text in loop.follows.items() if mine is not None else ():
+                wanted = float(number_of_cost(text, self.layer, numbers, self.accelerator))
+                if name in self.bases and mine is not None and mine.steps.get(name, 0) * self._units(name) != wanted:
+                    other = f"{name} of {self.layer.name} does not step by {text} in the loop of {loop.extent}"
+                    raise CompileError(other, field=INSTRUCTIONS)
+
     def _window(
-        self, name: str, window: Window, moved: Mapping[str, LayerLoop], bounds: Sequence[WindowBound]
+        self,
+        name: str,
+        window: Window,
+        moved: Mapping[str, LayerLoop],
+        bounds: Sequence[WindowBound],
+        known: dict[str, int],
     ) -> dict[str, Any]:
+        """The fields of one window, but for how far loops move it, which ``known`` is given by their fields."""
         steps = {extent: loop.steps.get(name, 0) for extent, loop in moved.items()}
-        positions = self._positions(name, window, moved, steps, bounds)
+        positions = self._positions(name, window, moved, steps, bounds, known)
+        for extent, at in positions.items():
+            if known.setdefault(window.over[extent], at) != at:
+                raise CompileError(
+                    f"{self.layer.name} has one {window.over[extent]}, and the nest two", field=INSTRUCTIONS
+                )
         pitch = next((steps[extent] // at for extent, at in positions.items() if at), 1)
         if any(steps[extent] != at * pitch for extent, at in positions.items()):
             raise CompileError(f"{name} of {self.layer.name} does not step with its bounds", field=INSTRUCTIONS)
@@ -314,8 +365,6 @@ class _Matching:
             raise CompileError(f"{name} of {self.layer.name} does not lie side by side", field=INSTRUCTIONS)
         if window.pitch is not None:
             found[window.pitch] = tirx.const(pitch * self._units(name), "int32")
-        for extent, field_name in window.over.items():
-            found[field_name] = tirx.const(positions.get(extent, 1), "int32")
         key = f"&{name}"
         self_moved = simplify(before * pitch)
         return found | {f"{key}.{window.extent}": self_moved}
@@ -327,8 +376,9 @@ class _Matching:
         moved: Mapping[str, LayerLoop],
         steps: Mapping[str, int],
         bounds: Sequence[WindowBound],
+        known: Mapping[str, int],
     ) -> dict[str, int]:
-        """How many positions each loop moves a window; without bounds as few as there can be."""
+        """How many positions each loop moves a window; without bounds what is ``known``, or as few as there can be."""
         if bounds:
             ways = [{extent: abs(_step(bound, loop)) for extent, loop in moved.items()} for bound in bounds]
             inside = {loop.variable for loop in moved.values()}
@@ -337,6 +387,14 @@ class _Matching:
                 raise CompileError(f"the bounds of {name} are not those of a window", field=INSTRUCTIONS)
             return ways[0]
         pitch = math.gcd(*steps.values()) if window.pitch is not None and any(steps.values()) else 1
+        for extent, step in steps.items():
+            least = known.get(window.over[extent], 0)
+            if (
+                least > step // pitch
+                and step % least == 0
+                and all(each % (step // least) == 0 for each in steps.values())
+            ):
+                pitch = step // least
         return {extent: step // pitch for extent, step in steps.items()}
 
     def _base(self, name: str, fields: Mapping[str, Any]) -> AffineAccess:
@@ -346,6 +404,21 @@ class _Matching:
         for window in self.layer.operands[name].windows:
             base = base + fields[f"&{name}.{window.extent}"]
         return AffineAccess(access.buffer, access.strides, simplify(base))
+
+
+def _pitch_of(name: str, nest: AffineNest, match: OperationMatch, accesses: Mapping[str, AffineAccess]) -> int | None:
+    """Scalars that an operand steps by in the loop that walks its elements; None where none does alone."""
+    typed = match.meaning.typed
+    access = next(each for each in typed.statement.accesses if each.name == name)
+    axis = access.indices[0]
+    others = {other: inner_strides(other, match.meaning, {}).get(str(axis), 0) for other in accesses if other != name}
+    found = {
+        accesses[name].strides[at]
+        for at, extent in enumerate(nest.extents)
+        if extent == typed.tensors[name].shape[0]
+        and all(accesses[other].strides[at] == stride for other, stride in others.items())
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _step(bound: "WindowBound", loop: LayerLoop) -> int:

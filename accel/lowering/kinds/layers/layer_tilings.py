@@ -150,7 +150,7 @@ class _Priced:
         total = self.region.shape.result.blocks // self.tiles[0]
         tiles = images * total * -(-rows // self.tiles[1]) * -(-columns // self.tiles[2])
         each = np.maximum(np.ceil(self._cost(self.layer.cycles or "1")), 1)
-        price = np.where(fits, tiles * self.repeats * each, np.inf)
+        price = np.where(fits, tiles * self.repeats * each + self._cost(self.layer.alone or "0"), np.inf)
         best = np.argsort(price, kind="stable")[:count].tolist()
         return [LayerTiling(float(price[at]), self._tiling(at)) for at in best if np.isfinite(price[at])]
 
@@ -174,6 +174,9 @@ class _Priced:
             most = min(high - 1, limits.get(name) or high)
             if self.accelerator.field(self.layer, name).type != "float32":
                 fits &= (values >= low) & (values <= most)
+        for name, text in self.layer.follows.items():  # what is padded behind a tile is less than nothing of the whole
+            if self.accelerator.field(self.layer, name).type != "float32":
+                fits &= self._cost(text) < self.accelerator.field(self.layer, name).limits[1]
         for memory, text in self.layer.uses.items():
             fits &= self._cost(text) <= self.accelerator.memory(memory).depth
         for tile, extent, (stride, before, size) in zip(
