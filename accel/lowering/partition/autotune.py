@@ -65,7 +65,7 @@ def _close_options(ranked: Sequence[TilingOption]) -> tuple[TilingOption, ...]:
     other = next((option for option in ranked if _is_layer(option) != _is_layer(best)), None)
     if other is not None and other not in close and other.cycles <= _OTHER_RATIO * best.cycles:
         close.insert(1, other)
-    return tuple(close)
+    return tuple(sorted(close, key=_is_layer))  # what is not tried is done by smaller instructions, priced the nearer
 
 
 def _is_layer(option: TilingOption) -> bool:

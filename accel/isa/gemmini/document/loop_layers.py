@@ -22,6 +22,7 @@ _KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside it
 _SENT = 8  # instructions of a loop that differ from those of the loop before, about
 # fitted to the cycles of 70 tiles of random layers, of which half are within a fifteenth
 _GAP, _BEGIN, _BEHIND = 50, 60, 0.8
+_BUSY, _WAITED = 1.05, 0.7  # of products beside loads; of loads that products of an accumulator of one bank wait for
 _COUNT, _EXTENT, _PADS, _STEP = 16, 16, 8, 31  # bits
 
 
@@ -75,7 +76,8 @@ class _Price:
 
     def cycles(self, loads: str, products: str, stores: str) -> str:
         """Cycles of a loop among others."""
-        working = f"{loads}, {products}" if self.turns else f"{loads} + {products}"
+        busy = f"{_BUSY} * {products}"
+        working = f"{loads}, {busy}" if self.turns else f"{_WAITED} * ({loads}) + {busy}"
         return f"{_GAP} + max({self.sent}, {working}, {stores})"
 
     def alone(self, loads: str) -> str:
