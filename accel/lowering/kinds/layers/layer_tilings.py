@@ -53,53 +53,82 @@ class TileAxes:
     windows: tuple[tuple[int, int, int], tuple[int, int, int]] = ((1, 0, 1 << 31), (1, 0, 1 << 31))
 
 
-def layer_tilings(
-    region: Region, axes: TileAxes, scheduled: Scheduled, capabilities: Capabilities, count: int, *, dividing: bool
-) -> list[LayerTiling] | str:
-    """The cheapest tilings of a region by each layer of the document; a string says why there is none.
+@dataclass(frozen=True)
+class LayerCandidates:
+    """All tilings of a region by each layer that does it, and why others do not, or why none does."""
+
+    priced: "Sequence[_Priced]"
+    why: str
+
+    def cheapest(self, count: int, *, dividing: bool) -> list[LayerTiling] | str:
+        """The cheapest tilings; a string says why there is none.
+
+        Args:
+            count: how many there may be.
+            dividing: leave the room around the result alone, by tiles that divide it.
+        """
+        found: list[LayerTiling] = []
+        why = self.why
+        for priced in self.priced:
+            tilings = priced.cheapest(count, dividing=dividing)
+            why = why or ("" if tilings else f"no tile of it fits the fields and memories of {priced.layer.name}")
+            found += tilings
+        return sorted(found, key=lambda each: each.cycles)[:count] if found else why
+
+
+def layer_candidates(
+    region: Region, axes: TileAxes, scheduled: Scheduled, capabilities: Capabilities
+) -> LayerCandidates:
+    """The tilings of a region by the layers of the document.
 
     Args:
         region: with a tiling of the whole layer.
         axes: how it may be cut.
         scheduled: makes the function of a region, scheduled as its tiling says.
         capabilities: what the accelerator can do.
-        count: how many there may be.
-        dividing: leave the room around the result alone, by tiles that divide it.
     """
-    found: list[LayerTiling] = []
-    why, unlike = "", ""
-    for layer in capabilities.accelerator.layers:
+    layers = capabilities.accelerator.layers
+    if not layers:
+        return LayerCandidates((), f"{capabilities.accelerator.title} has no instructions as large as a layer")
+    priced, why, unlike = list[_Priced](), "", ""
+    nest = _nest(replace(region, tiling=replace(region.tiling, layer=layers[0].name)), scheduled, layers[0].pragma)
+    for layer in layers:
         whole = replace(region, tiling=replace(region.tiling, layer=layer.name))
         try:
-            priced = _Priced(whole, axes, _matched(whole, layer, scheduled, capabilities), layer, capabilities)
+            priced.append(_Priced(whole, axes, _matched(nest, layer, capabilities), layer, capabilities))
         except OtherStatementsError as error:
             unlike = unlike or error.detail
-            continue
         except CompileError as error:
             why = why or error.detail
-            continue
-        tilings = priced.cheapest(count, dividing=dividing)
-        why = why or ("" if tilings else f"no tile of it fits the fields and memories of {layer.name}")
-        found += tilings
-    if not found:
-        return why or unlike or f"{capabilities.accelerator.title} has no instructions as large as a layer"
-    return sorted(found, key=lambda each: each.cycles)[:count]
+    return LayerCandidates(priced, why or unlike)
+
+
+def layer_tilings(
+    region: Region, axes: TileAxes, scheduled: Scheduled, capabilities: Capabilities, count: int, *, dividing: bool
+) -> list[LayerTiling] | str:
+    """The cheapest of :func:`layer_candidates`, as :meth:`LayerCandidates.cheapest` has them."""
+    return layer_candidates(region, axes, scheduled, capabilities).cheapest(count, dividing=dividing)
+
+
+def _nest(region: Region[RegionShape], scheduled: Scheduled, pragma: str) -> tirx.Stmt:
+    """The nest of a whole layer, which is the same for every instruction that may do it."""
+    function = scheduled(region).with_attr("global_symbol", _NAME)
+    body = PLAIN_LOOPS(ir.IRModule({_NAME: function}))[_NAME].body
+    (nest,) = pragma_nests(body, {pragma})
+    return nest.body
 
 
 def _matched(
-    region: Region[RegionShape], layer: Layer, scheduled: Scheduled, capabilities: Capabilities
+    nest: tirx.Stmt, layer: Layer, capabilities: Capabilities
 ) -> tuple[LayerMatch, list[tuple[tirx.Var, int]], list[tirx.Var]]:
     """The match of the nest of a whole layer, the loops around it, and those of its result that are longer than 1.
 
     Raises:
         CompileError: no operation of the layer does it.
     """
-    function = scheduled(region).with_attr("global_symbol", _NAME)
-    body = PLAIN_LOOPS(ir.IRModule({_NAME: function}))[_NAME].body
-    (nest,) = pragma_nests(body, {layer.pragma})
     known = [each for each in answering(layer.pragma, capabilities.target) if each.instruction is layer]
-    around, match = match_within(nest.body, known, capabilities.target)
-    return match, around, _loops_of(nest.body)
+    around, match = match_within(nest, known, capabilities.target)
+    return match, around, _loops_of(nest)
 
 
 def _loops_of(statement: tirx.Stmt) -> list[tirx.Var]:
@@ -140,17 +169,13 @@ class _Priced:
 
     def cheapest(self, count: int, *, dividing: bool) -> list[LayerTiling]:
         """The ``count`` cheapest that fit."""
-        fits = self._fits()
+        fits = self._fits.copy()
         rows, columns = self.axes.rows, self.axes.columns
         if dividing:
             fits &= (rows % self.tiles[1] == 0) & (columns % self.tiles[2] == 0)
         if not fits.any():
             return []
-        images = self.region.shape.result.batch
-        total = self.region.shape.result.blocks // self.tiles[0]
-        tiles = images * total * -(-rows // self.tiles[1]) * -(-columns // self.tiles[2])
-        each = np.maximum(np.ceil(self._cost(self.layer.cycles or "1")), 1)
-        price = np.where(fits, tiles * self.repeats * each + self._cost(self.layer.alone or "0"), np.inf)
+        price = np.where(fits, self._prices, np.inf)
         best = np.argsort(price, kind="stable")[:count].tolist()
         return [LayerTiling(float(price[at]), self._tiling(at)) for at in best if np.isfinite(price[at])]
 
@@ -165,6 +190,15 @@ class _Priced:
             out_pitch_w=-(-self.axes.columns // columns) * columns,
         )
 
+    @cached_property
+    def _prices(self) -> Float64:
+        """Cycles of all tiles of each candidate (n,)."""
+        shape, (blocks, rows, columns) = self.region.shape.result, self.tiles
+        tiles = shape.batch * (shape.blocks // blocks) * -(-self.axes.rows // rows) * -(-self.axes.columns // columns)
+        each = np.maximum(np.ceil(self._cost(self.layer.cycles or "1")), 1)
+        return tiles * self.repeats * each + self._cost(self.layer.alone or "0")
+
+    @cached_property
     def _fits(self) -> Bools:
         """Which candidates fit the fields and the memories, and begin every tile within the data."""
         fits = np.ones(len(self.tiles[0]), np.bool_)
@@ -213,5 +247,5 @@ class _Priced:
 def layer_operations(region: Region, scheduled: Scheduled, capabilities: Capabilities) -> Iterator[UsedOperation]:
     """The operation of the layer that does a region's tiles."""
     layer = layer_of(region.tiling, capabilities)
-    match, _, _ = _matched(region, layer, scheduled, capabilities)
+    match, _, _ = _matched(_nest(region, scheduled, layer.pragma), layer, capabilities)
     yield UsedOperation("contract" if match.meaning.sums else "compute", layer, match.meaning.operation)
