@@ -31,6 +31,7 @@ from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
 
 _ZERO = tirx.const(0, "int32")
 _MOST_WAYS = 256  # to tell loops from each other that are looked at
+_FINEST = 8  # strides and dilations beyond are not looked for
 
 
 @dataclass(frozen=True)
@@ -176,18 +177,28 @@ class _Matching:
         """
         why, found = "", list[LayerMatch]()
         for assigned in itertools.islice(self._assignments(list(reversed(self.loops)), {}), _MOST_WAYS):
-            try:
-                fields = self._fields_of(assigned)
-            except CompileError as error:
-                why = why or error.detail
-            else:
+            for finer in range(1, 1 + self._finest):
+                try:
+                    fields = self._fields_of(assigned, finer)
+                except CompileError as error:
+                    why = why or error.detail
+                    continue
                 every = {loop.extent: assigned.get(loop.extent) for loop in self.layer.loops}
                 bases = {name: self._base(name, fields) for name in self.bases}
                 numbers = {name: value for name, value in fields.items() if not name.startswith("&")}
                 found.append(LayerMatch(self.meaning, bases, every, self.fields | numbers))
+                break
         if not found:
             raise CompileError(why or self._unlike(), field=INSTRUCTIONS)
         return found
+
+    @property
+    def _finest(self) -> int:
+        """Into how many positions what lies between two elements that a kernel meets is cut at most.
+
+        It matters where other steps follow from it.
+        """
+        return _FINEST if any(loop.follows for loop in self.layer.loops) else 1
 
     def _unlike(self) -> str:
         stepping = [(loop, ", ".join(name for name, step in loop.steps.items() if step)) for loop in self.loops]
@@ -287,7 +298,7 @@ class _Matching:
         memory = self.accelerator.memory(self.layer.operands[name].memory)
         return self.layer.element_bytes(name, memory) // self.layer.unit_bytes(name, memory)
 
-    def _fields_of(self, assigned: Mapping[str, LayerLoop]) -> dict[str, Any]:
+    def _fields_of(self, assigned: Mapping[str, LayerLoop], finer: int) -> dict[str, Any]:
         """The fields of loops and windows; ``&X`` is what a window moves the first address of X by, elements."""
         found: dict[str, Any] = {}
         for loop in self.layer.loops:
@@ -298,11 +309,11 @@ class _Matching:
                 step = 0 if mine is None else mine.steps.get(name, 0) * self._units(name)
                 found[factor] = tirx.const(step, "int32")
         for name in self.layer.operands:
-            found |= self._windows(name, assigned)
+            found |= self._windows(name, assigned, finer)
         self._check_following(assigned, self.fields | found)
         return found
 
-    def _windows(self, name: str, assigned: Mapping[str, LayerLoop]) -> dict[str, Any]:
+    def _windows(self, name: str, assigned: Mapping[str, LayerLoop], finer: int) -> dict[str, Any]:
         """The fields of an operand's windows; those that say the most of how far a loop moves one come first."""
         operand = self.layer.operands[name]
         left, ways = list(self.bounds.get(name, [])), []
@@ -310,13 +321,13 @@ class _Matching:
             moved = {extent: assigned[extent] for extent in window.over if extent in assigned}
             bounds = [b for b in left if any(_step(b, loop) for loop in moved.values())]
             left = [bound for bound in left if not any(bound is each for each in bounds)]
-            ways.append((window, moved, bounds))
+            ways.append((window, moved, [each.of_positions(bounds) for each in bounds]))
         if left:
             raise CompileError(f"a bound of {name} is of no loop of {self.layer.name}", field=INSTRUCTIONS)
         found: dict[str, Any] = {}
         steps: dict[str, int] = {}  # of the loops that there are, by their fields: several windows may share one
         for window, moved, bounds in sorted(ways, key=lambda way: (bool(way[2]), len(way[1])), reverse=True):
-            found |= self._window(name, window, moved, bounds, steps)
+            found |= self._window(name, window, moved, bounds, steps, finer)
         steps |= {field: 1 for window in operand.windows for field in window.over.values() if field not in steps}
         return found | {field: tirx.const(step, "int32") for field, step in steps.items()}
 
@@ -338,10 +349,11 @@ class _Matching:
         moved: Mapping[str, LayerLoop],
         bounds: Sequence[WindowBound],
         known: dict[str, int],
+        finer: int,
     ) -> dict[str, Any]:
         """The fields of one window, but for how far loops move it, which ``known`` is given by their fields."""
         steps = {extent: loop.steps.get(name, 0) for extent, loop in moved.items()}
-        positions = self._positions(name, window, moved, steps, bounds, known)
+        positions = self._positions(name, window, moved, steps, bounds, known, finer)
         for extent, at in positions.items():
             if known.setdefault(window.over[extent], at) != at:
                 raise CompileError(
@@ -377,8 +389,12 @@ class _Matching:
         steps: Mapping[str, int],
         bounds: Sequence[WindowBound],
         known: Mapping[str, int],
+        finer: int,
     ) -> dict[str, int]:
-        """How many positions each loop moves a window; without bounds what is ``known``, or as few as there can be."""
+        """How many positions each loop moves a window.
+
+        Without bounds it is what is ``known``, or ``finer`` times as many as there must be.
+        """
         if bounds:
             ways = [{extent: abs(_step(bound, loop)) for extent, loop in moved.items()} for bound in bounds]
             inside = {loop.variable for loop in moved.values()}
@@ -395,7 +411,9 @@ class _Matching:
                 and all(each % (step // least) == 0 for each in steps.values())
             ):
                 pitch = step // least
-        return {extent: step // pitch for extent, step in steps.items()}
+        if pitch % finer:
+            raise CompileError(f"{name} of {self.layer.name} has no position between its elements", field=INSTRUCTIONS)
+        return {extent: step * finer // pitch for extent, step in steps.items()}
 
     def _base(self, name: str, fields: Mapping[str, Any]) -> AffineAccess:
         """Where an operand begins: behind the zeros before it."""

@@ -4,6 +4,7 @@ A tile may be all of the layer, as far as the fields and what the instruction us
 cost that the document gives the instruction, of each candidate's fields, times the number of its tiles.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,6 +31,7 @@ from accel.util.arrays import Bools, Float64, Int64
 
 Scheduled = Callable[[Region[Any]], tirx.PrimFunc]
 _NAME = "layer"
+_REFUSED = 8  # candidates that the instruction does not do, of which no more are looked at
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def layer_candidates(
     for layer in layers:
         whole = replace(region, tiling=replace(region.tiling, layer=layer.name))
         try:
-            priced.append(_Priced(whole, axes, _matched(nest, layer, capabilities), layer, capabilities))
+            matched = _matched(nest, layer, capabilities)
+            priced.append(_Priced(whole, axes, matched, layer, capabilities, scheduled))
         except OtherStatementsError as error:
             unlike = unlike or error.detail
         except CompileError as error:
@@ -151,8 +154,10 @@ class _Priced:
         matched: tuple[LayerMatch, list[tuple[tirx.Var, int]], list[tirx.Var]],
         layer: Layer,
         capabilities: Capabilities,
+        scheduled: Scheduled,
     ) -> None:
         self.region, self.axes, self.layer = region, axes, layer
+        self.capabilities, self.scheduled = capabilities, scheduled
         self.match, around, loops = matched
         self.accelerator = capabilities.accelerator
         choices = [list(axes.blocks), tile_extents(axes.rows), tile_extents(axes.columns)]
@@ -176,8 +181,22 @@ class _Priced:
         if not fits.any():
             return []
         price = np.where(fits, self._prices, np.inf)
-        best = np.argsort(price, kind="stable")[:count].tolist()
-        return [LayerTiling(float(price[at]), self._tiling(at)) for at in best if np.isfinite(price[at])]
+        best = np.argsort(price, kind="stable")[: count + _REFUSED].tolist()
+        tried = (at for at in best if np.isfinite(price[at]) and self._does(at))
+        return [LayerTiling(float(price[at]), self._tiling(at)) for at in itertools.islice(tried, count)]
+
+    def _does(self, at: int) -> bool:
+        """Whether the layer does a candidate's tiles; only those that cut evenly, and no loop to one, are like all."""
+        whole = (self.axes.rows, self.axes.columns)
+        tile = [int(each[at]) for each in self.tiles]
+        if all(size % each == 0 and (each > 1 or size == 1) for size, each in zip(whole, tile[1:], strict=True)):
+            return True
+        region = replace(self.region, tiling=self._tiling(at))
+        try:
+            _matched(_nest(region, self.scheduled, self.layer.pragma), self.layer, self.capabilities)
+        except CompileError:
+            return False
+        return True
 
     def _tiling(self, at: int) -> Tiling:
         blocks, rows, columns = (int(each[at]) for each in self.tiles)
@@ -213,6 +232,8 @@ class _Priced:
                 fits &= self._cost(text) < self.accelerator.field(self.layer, name).limits[1]
         for memory, text in self.layer.uses.items():
             fits &= self._cost(text) <= self.accelerator.memory(memory).depth
+        if not any(operand.windows for operand in self.layer.operands.values()):  # nor is anything padded
+            fits &= (self.axes.rows % self.tiles[1] == 0) & (self.axes.columns % self.tiles[2] == 0)
         for tile, extent, (stride, before, size) in zip(
             self.tiles[1:], (self.axes.rows, self.axes.columns), self.axes.windows, strict=True
         ):
