@@ -332,8 +332,13 @@ class _Matching:
         return found | {field: tirx.const(step, "int32") for field, step in steps.items()}
 
     def _check_following(self, assigned: Mapping[str, LayerLoop], fields: Mapping[str, Any]) -> None:
-        """Refuses a way in which an operand steps otherwise than follows from the fields."""
+        """Refuses a way in which an operand steps otherwise than follows from the fields, or what follows is broken."""
         numbers = layer_numbers(self.layer, fields)
+        for field_name, text in self.layer.follows.items():
+            value = float(number_of_cost(text, self.layer, numbers, self.accelerator))
+            if not value.is_integer() and self.accelerator.field(self.layer, field_name).type != "float32":
+                broken = f"{field_name} of {self.layer.name} would be {text}, which is no integer"
+                raise CompileError(broken, field=INSTRUCTIONS)
         for loop in self.layer.loops:
             mine = assigned.get(loop.extent)
             for name, text in loop.follows.items() if mine is not None else ():

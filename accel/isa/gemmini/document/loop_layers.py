@@ -240,8 +240,11 @@ def _conv_loop(parameters: GemminiParameters, spad: str, acc: str) -> Layer:
             "config_st.scale": "scale",
             "config_st.stride": "w_pitch",
             "loop_conv_ws_1.all_batch": "1",
-            # from row to row, in pixels: of an image that is alone in its batch nothing else follows from it
-            **dict.fromkeys(("loop_conv_ws_1.all_in_rows", "loop_conv_ws_3.all_in_columns"), "ceil(x_row / x_pixel)"),
+            # from row to row, if there are two, in pixels: nothing else follows of an image that is alone in its batch
+            **dict.fromkeys(
+                ("loop_conv_ws_1.all_in_rows", "loop_conv_ws_3.all_in_columns"),
+                "min(rows + kernel_rows - 2, 1) * x_row / x_pixel",
+            ),
             "loop_conv_ws_1.all_in_channels": "x_pixel",
             "loop_conv_ws_1.all_out_channels": "w_pitch",
             **dict.fromkeys(
