@@ -1,4 +1,4 @@
-"""Layers compiled to Gemmini's loops: the same bytes as numpy's, whatever their shape, and chosen where they are fast."""
+"""Layers compiled to Gemmini's loops: the bytes of numpy, whatever their shape, and chosen where they are fast."""
 
 import tempfile
 from pathlib import Path
