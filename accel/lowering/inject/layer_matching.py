@@ -1,16 +1,15 @@
 """Matching of layers: which operation does a whole nest, statement by statement, and then loop by loop."""
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
 from tvm_ffi import structural_equal
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import HardwareLoop, Window
+from accel.accelerator.instructions import HardwareLoop
 from accel.accelerator.semantics import LayerSemantics, scalar_field
 from accel.accelerator.target import Target
 from accel.errors import CompileError
@@ -24,24 +23,15 @@ from accel.lowering.inject.layer_nest import (
     unguarded,
     window_bounds,
 )
+from accel.lowering.inject.layer_windows import LayerLoop, WindowFields
 from accel.lowering.inject.operation_matching import OperationMatch, matching_operations, nearest_mismatch
-from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify
+from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, simplify
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
 
 _ZERO = tirx.const(0, "int32")
 _MOST_WAYS = 256  # to tell loops from each other that are looked at
 _FINEST = 8  # strides and dilations beyond are not looked for
-
-
-@dataclass(frozen=True)
-class LayerLoop:
-    """A loop of a nest: its extent, whether it is summed over, and how each operand in DRAM steps, in elements."""
-
-    variable: tirx.Var
-    extent: int
-    summed: bool
-    steps: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -309,27 +299,10 @@ class _Matching:
                 step = 0 if mine is None else mine.steps.get(name, 0) * self._units(name)
                 found[factor] = tirx.const(step, "int32")
         for name in self.layer.operands:
-            found |= self._windows(name, assigned, finer)
+            bounds = self.bounds.get(name, [])
+            found |= WindowFields(name, self.layer, self._units(name), finer).of(assigned, bounds)
         self._check_following(assigned, self.fields | found)
         return found
-
-    def _windows(self, name: str, assigned: Mapping[str, LayerLoop], finer: int) -> dict[str, Any]:
-        """The fields of an operand's windows; those that say the most of how far a loop moves one come first."""
-        operand = self.layer.operands[name]
-        left, ways = list(self.bounds.get(name, [])), []
-        for window in operand.windows:
-            moved = {extent: assigned[extent] for extent in window.over if extent in assigned}
-            bounds = [b for b in left if any(_step(b, loop) for loop in moved.values())]
-            left = [bound for bound in left if not any(bound is each for each in bounds)]
-            ways.append((window, moved, [each.of_positions(bounds) for each in bounds]))
-        if left:
-            raise CompileError(f"a bound of {name} is of no loop of {self.layer.name}", field=INSTRUCTIONS)
-        found: dict[str, Any] = {}
-        steps: dict[str, int] = {}  # of the loops that there are, by their fields: several windows may share one
-        for window, moved, bounds in sorted(ways, key=lambda way: (bool(way[2]), len(way[1])), reverse=True):
-            found |= self._window(name, window, moved, bounds, steps, finer)
-        steps |= {field: 1 for window in operand.windows for field in window.over.values() if field not in steps}
-        return found | {field: tirx.const(step, "int32") for field, step in steps.items()}
 
     def _check_following(self, assigned: Mapping[str, LayerLoop], fields: Mapping[str, Any]) -> None:
         """Refuses a way in which an operand steps otherwise than follows from the fields, or what follows is broken."""
@@ -346,79 +319,6 @@ class _Matching:
                 if name in self.bases and mine is not None and mine.steps.get(name, 0) * self._units(name) != wanted:
                     other = f"{name} of {self.layer.name} does not step by {text} in the loop of {loop.extent}"
                     raise CompileError(other, field=INSTRUCTIONS)
-
-    def _window(
-        self,
-        name: str,
-        window: Window,
-        moved: Mapping[str, LayerLoop],
-        bounds: Sequence[WindowBound],
-        known: dict[str, int],
-        finer: int,
-    ) -> dict[str, Any]:
-        """The fields of one window, but for how far loops move it, which ``known`` is given by their fields."""
-        steps = {extent: loop.steps.get(name, 0) for extent, loop in moved.items()}
-        positions = self._positions(name, window, moved, steps, bounds, known, finer)
-        for extent, at in positions.items():
-            if known.setdefault(window.over[extent], at) != at:
-                raise CompileError(
-                    f"{self.layer.name} has one {window.over[extent]}, and the nest two", field=INSTRUCTIONS
-                )
-        pitch = next((steps[extent] // at for extent, at in positions.items() if at), 1)
-        if any(steps[extent] != at * pitch for extent, at in positions.items()):
-            raise CompileError(f"{name} of {self.layer.name} does not step with its bounds", field=INSTRUCTIONS)
-        reach = sum((moved[extent].extent - 1) * at for extent, at in positions.items())
-        lower = next((bound.base for bound in bounds if bound.rises), None)
-        upper = next((bound.base for bound in bounds if not bound.rises), None)
-        before = _ZERO if lower is None else simplify(tirx.max(_ZERO, -lower))
-        last = tirx.const(reach, "int32") if upper is None else tirx.min(upper, tirx.const(reach, "int32"))
-        found: dict[str, Any] = {window.extent: simplify(last + 1 - before)}
-        if window.before is not None:
-            found[window.before] = before
-        elif constant_value(before) != 0:
-            raise CompileError(f"{self.layer.name} has no zeros before the first of {name}", field=INSTRUCTIONS)
-        alone = constant_value(found[window.extent]) == 1  # then nothing lies next to it
-        if window.pitch is None and pitch != 1 and not alone:
-            raise CompileError(f"{name} of {self.layer.name} does not lie side by side", field=INSTRUCTIONS)
-        if window.pitch is not None:
-            found[window.pitch] = tirx.const(pitch * self._units(name), "int32")
-        key = f"&{name}"
-        self_moved = simplify(before * pitch)
-        return found | {f"{key}.{window.extent}": self_moved}
-
-    def _positions(
-        self,
-        name: str,
-        window: Window,
-        moved: Mapping[str, LayerLoop],
-        steps: Mapping[str, int],
-        bounds: Sequence[WindowBound],
-        known: Mapping[str, int],
-        finer: int,
-    ) -> dict[str, int]:
-        """How many positions each loop moves a window.
-
-        Without bounds it is what is ``known``, or ``finer`` times as many as there must be.
-        """
-        if bounds:
-            ways = [{extent: abs(_step(bound, loop)) for extent, loop in moved.items()} for bound in bounds]
-            inside = {loop.variable for loop in moved.values()}
-            outside = any(step for bound in bounds for var, step in bound.steps.items() if var not in inside)
-            if outside or any(way != ways[0] for way in ways) or len(bounds) > 2:
-                raise CompileError(f"the bounds of {name} are not those of a window", field=INSTRUCTIONS)
-            return ways[0]
-        pitch = math.gcd(*steps.values()) if window.pitch is not None and any(steps.values()) else 1
-        for extent, step in steps.items():
-            least = known.get(window.over[extent], 0)
-            if (
-                least > step // pitch
-                and step % least == 0
-                and all(each % (step // least) == 0 for each in steps.values())
-            ):
-                pitch = step // least
-        if pitch % finer:
-            raise CompileError(f"{name} of {self.layer.name} has no position between its elements", field=INSTRUCTIONS)
-        return {extent: step * finer // pitch for extent, step in steps.items()}
 
     def _base(self, name: str, fields: Mapping[str, Any]) -> AffineAccess:
         """Where an operand begins: behind the zeros before it."""
@@ -442,10 +342,6 @@ def _pitch_of(name: str, nest: AffineNest, match: OperationMatch, accesses: Mapp
         and all(accesses[other].strides[at] == stride for other, stride in others.items())
     }
     return found.pop() if len(found) == 1 else None
-
-
-def _step(bound: "WindowBound", loop: LayerLoop) -> int:
-    return bound.steps.get(loop.variable, 0)
 
 
 def _accesses(nest: AffineNest, match: OperationMatch) -> dict[str, AffineAccess]:

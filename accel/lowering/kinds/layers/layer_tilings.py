@@ -17,7 +17,8 @@ from accel.accelerator.instructions import Layer
 from accel.errors import CompileError
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.inject.layer_injection import answering
-from accel.lowering.inject.layer_matching import LayerLoop, LayerMatch, OtherStatementsError, match_within
+from accel.lowering.inject.layer_matching import LayerMatch, OtherStatementsError, match_within
+from accel.lowering.inject.layer_windows import LayerLoop
 from accel.lowering.ir.affine_nest import constant_value
 from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
 from accel.lowering.ir.plain_loops import PLAIN_LOOPS
