@@ -168,6 +168,7 @@ class _Priced:
         whole = (tiling.out_blocks, tiling.out_rows, tiling.out_columns)
         cut = [axis for axis in range(TILE_LOOPS) if whole[axis] > 1]
         self.axis_of = dict(zip(loops, cut, strict=False))
+        self.made_whole = not any(extent > 1 for _, extent in around)
         self.repeats = np.ones_like(self.tiles[0])
         for variable, extent in around:  # loops that the instruction does not make itself
             if extent > 1:
@@ -187,10 +188,15 @@ class _Priced:
         return [LayerTiling(float(price[at]), self._tiling(at)) for at in itertools.islice(tried, count)]
 
     def _does(self, at: int) -> bool:
-        """Whether the layer does a candidate's tiles; only those that cut evenly, and no loop to one, are like all."""
+        """Whether the layer does a candidate's tiles.
+
+        Only those that cut evenly, and no loop to one, are like all of it, where the instruction makes all loops.
+        """
         whole = (self.axes.rows, self.axes.columns)
         tile = [int(each[at]) for each in self.tiles]
-        if all(size % each == 0 and (each > 1 or size == 1) for size, each in zip(whole, tile[1:], strict=True)):
+        if self.made_whole and all(
+            size % each == 0 and (each > 1 or size == 1) for size, each in zip(whole, tile[1:], strict=True)
+        ):
             return True
         region = replace(self.region, tiling=self._tiling(at))
         try:
