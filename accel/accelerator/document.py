@@ -161,6 +161,7 @@ class Accelerator(DocumentPart):
                     instruction.model_copy(
                         update={"cycles": None, "energy": None}
                         | ({"bus_cycles": None} if isinstance(instruction, Copy) else {})
+                        | ({"alone": None} if isinstance(instruction, Layer) else {})
                     )
                     for instruction in self.instructions
                 ),
@@ -220,11 +221,13 @@ class Accelerator(DocumentPart):
         return tuple(self.instruction(name) for name in instruction.sequence) or (instruction,)
 
     def field(self, instruction: Instruction, name: str) -> BitField:
-        """Returns the field called ``name``, which is part.field in a sequence.
+        """Returns the field called ``name``, which is part.field in a sequence, or a number of its own.
 
         Raises:
             KeyError: there is none.
         """
+        if isinstance(instruction, Layer) and name in instruction.numbers:
+            return instruction.number(name)
         part, _, plain = name.rpartition(".")
         owner = self.instruction(part) if part in instruction.sequence else instruction
         for field in owner.fields:

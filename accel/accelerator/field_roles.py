@@ -40,6 +40,8 @@ def _layer_roles(layer: Layer) -> Iterator[tuple[str, str]]:
     for name, operand in layer.operands.items():
         if operand.dram is not None:
             yield f"operands.{name}.dram", operand.dram
+        if operand.pitch is not None:
+            yield f"operands.{name}.pitch", operand.pitch
         for index, window in enumerate(operand.windows):
             at = f"operands.{name}.windows.{index}"
             for extent, field in window.over.items():
@@ -63,7 +65,8 @@ def field_names(accelerator: Accelerator, instruction: Instruction) -> list[str]
     """Returns the whole names of an instruction's fields; in a sequence they are part.field."""
     if not instruction.sequence:
         return [field.name for field in instruction.fields]
-    return [f"{part.name}.{field.name}" for part in accelerator.parts(instruction) for field in part.fields]
+    numbers = list(instruction.numbers) if isinstance(instruction, Layer) else []
+    return numbers + [f"{part.name}.{field.name}" for part in accelerator.parts(instruction) for field in part.fields]
 
 
 def field_at(accelerator: Accelerator, instruction: Instruction, name: str, path: str) -> BitField:

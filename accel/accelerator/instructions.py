@@ -80,7 +80,7 @@ class Instruction(DocumentPart):
     ] = ()
     sequence: Annotated[
         tuple[Name, ...],
-        Field(max_length=8, description="the parts that it is encoded as", examples=[["config_ld", "mvin"]]),
+        Field(max_length=16, description="the parts that it is encoded as", examples=[["config_ld", "mvin"]]),
     ] = ()
     tokens: Annotated[Tokens, Field(description="where units wait for tokens")] = Tokens()
     cycles: Annotated[Cost | None, Field(description="cycles that it keeps its unit, where the family asks")] = None
@@ -158,6 +158,18 @@ class HardwareLoop(DocumentPart):
             examples=[{"C": 1}],
         ),
     ] = Field(default_factory=dict)
+    follows: Annotated[
+        dict[Name, Cost],
+        Field(
+            description="operand of a layer -> its step where that follows from fields, as arithmetic over them",
+            examples=[{"W": "16 * w_pitch"}],
+            exclude_if=lambda follows: not follows,  # documents from before have the same id
+        ),
+    ] = Field(default_factory=dict)
+
+    def moves(self, operand: str) -> bool:
+        """Returns whether an operand steps in this loop by itself, and not by a window."""
+        return operand in self.factors or operand in self.steps or operand in self.follows
 
 
 class MicroOps(DocumentPart):
@@ -318,6 +330,23 @@ class LayerOperand(DocumentPart):
     windows: Annotated[
         tuple[Window, ...], Field(max_length=3, description="how a kernel moves over it, and what pads it")
     ] = ()
+    shape: Annotated[
+        tuple[Count, Count] | None,
+        Field(
+            description="scalars of several elements that its expressions see at once: how many, and those of each",
+            examples=[[16, 16]],
+            exclude_if=lambda shape: shape is None,  # documents from before have the same id
+        ),
+    ] = None
+    pitch: Annotated[
+        FieldName | None,
+        Field(
+            description="the field from one of these elements to the next in DRAM, in the unit of addresses; without "
+            "it, next to it",
+            examples=["w_pitch"],
+            exclude_if=lambda pitch: pitch is None,
+        ),
+    ] = None
 
 
 class LayerOperation(Operation):
@@ -364,6 +393,45 @@ class Layer(Instruction):
             examples=[{"buffer": "in_blocks * height * width"}],
         ),
     ] = Field(default_factory=dict)
+    numbers: Annotated[
+        dict[Name, Annotated[int, Field(strict=True, ge=1, le=62)] | Literal["float32"]],
+        Field(
+            max_length=32,
+            description="fields of its own where it is a sequence, which no part has, with their bits or type: fields "
+            "of parts follow from them",
+            examples=[{"rows": 16, "scale": "float32"}],
+            exclude_if=lambda numbers: not numbers,  # documents from before have the same id
+        ),
+    ] = Field(default_factory=dict)
+    follows: Annotated[
+        dict[FieldName, Cost],
+        Field(
+            max_length=64,
+            description="field of a part -> what it holds, as arithmetic over other fields",
+            examples=[{"bounds.i": "ceil(rows / 16)"}],
+            exclude_if=lambda follows: not follows,
+        ),
+    ] = Field(default_factory=dict)
+    alone: Annotated[
+        Cost | None,
+        Field(
+            description="cycles that the first and the last of several in a row take more, as nothing runs beside "
+            "their first loads and their last stores",
+            examples=["height * width"],
+            exclude_if=lambda alone: alone is None,
+        ),
+    ] = None
+
+    def number(self, name: str) -> BitField:
+        """Returns a number as a field, which is in no word.
+
+        Raises:
+            KeyError: there is none.
+        """
+        bits = self.numbers[name]
+        if bits == "float32":
+            return BitField(name=name, lsb=0, bits=32, type="float32")
+        return BitField(name=name, lsb=0, bits=bits)
 
     @property
     def microops(self) -> None:

@@ -54,7 +54,7 @@ class LayerSemantics:
 
     def sums_over(self, loop: HardwareLoop) -> bool:
         """Returns whether it sums over a loop: its result does not step there."""
-        return self.written not in loop.factors and self.written not in loop.steps
+        return not loop.moves(self.written)
 
     @property
     def sums(self) -> str | None:
@@ -143,7 +143,8 @@ def operand_types(accelerator: Accelerator, instruction: Copy | Compute | Layer)
     if isinstance(instruction, Layer):
         memories = {name: accelerator.memory(operand.memory) for name, operand in instruction.operands.items()}
         return {
-            name: TensorType(instruction.type_in_dram(name, memory), memory.shape) for name, memory in memories.items()
+            name: TensorType(instruction.type_in_dram(name, memory), instruction.operands[name].shape or memory.shape)
+            for name, memory in memories.items()
         }
     if isinstance(instruction, Copy):
         memory = accelerator.memory(instruction.memory)
@@ -175,7 +176,7 @@ def scalar_field(accelerator: Accelerator, instruction: Instruction, name: str) 
     Raises:
         KeyError: there is no field of that name.
     """
-    if not instruction.sequence:
+    if not instruction.sequence or (isinstance(instruction, Layer) and name in instruction.numbers):
         return accelerator.field(instruction, name).name
     for part in accelerator.parts(instruction):
         if any(field.name == name for field in part.fields):

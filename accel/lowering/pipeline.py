@@ -78,9 +78,10 @@ def region_words(lowered: LoweredRegion, accelerator: Accelerator) -> Words:
 def _apart(function: tirx.PrimFunc, made: RegionObject) -> list[int]:
     """Addresses, in their units, at which no tensors overlap: nothing then waits for an address that it does not share.
 
-    They are multiples of pages.
+    They are multiples of pages, and none is 0, which a machine may take for no tensor.
     """
-    step, begin, bases = _DRAM_GAP * math.lcm(*made.units), 0, []
+    step = _DRAM_GAP * math.lcm(*made.units)
+    begin, bases = step, []
     for tensor, unit in zip(function.params, made.units, strict=True):
         size = math.prod(int(extent) for extent in tensor.shape) * np.dtype(str(tensor.dtype)).itemsize
         bases.append(begin // unit)

@@ -125,7 +125,9 @@ def check_roles(path: str, instruction: Instruction, accelerator: Accelerator) -
             at = f"{path}.{role}"
             with apart():
                 field = field_at(accelerator, instruction, name, at)
-                require(name not in used, at, f"{name} is {used.get(name)} already; each role needs a field of its own")
+                shared = ".over." in role and ".over." in used.get(name, "")  # one stride of rows and columns
+                own = f"{name} is {used.get(name)} already; each role needs a field of its own"
+                require(name not in used or shared, at, own)
                 require(field.value is None, at, f"{name} is constant; a role needs a field without a value")
                 require(field.type == "unsigned", at, f"{name} is {field.type}; it must be unsigned")
                 if role.startswith("tokens."):
@@ -240,6 +242,7 @@ def _check_loop(path: str, loop: HardwareLoop, compute: Compute, accelerator: Ac
     for role, names in (("factors", loop.factors), ("steps", loop.steps)):
         for name in names:
             require_known(name, compute.operands, f"{path}.{role}", "operand")
+    require(not loop.follows, f"{path}.follows", "a step that follows from fields is a layer's; expected factors")
     both = sorted(loop.factors.keys() & loop.steps.keys())
     require(not both, f"{path}.steps", f"{', '.join(both)} has its step in a field already (factors)")
     if loop.limit is not None:

@@ -2,6 +2,7 @@
 
 from accel.accelerator.cost_ranges import cost_fields
 from accel.accelerator.document import Accelerator, TokenSync
+from accel.accelerator.field_roles import field_at, field_roles
 from accel.accelerator.instructions import HardwareLoop, Layer, LayerOperand, LayerOperation, Window
 from accel.accelerator.require import require, require_known, together
 from accel.accelerator.semantics import LayerSemantics, layer_semantics
@@ -24,6 +25,7 @@ def check_layer(path: str, layer: Layer, accelerator: Accelerator) -> None:
             with apart():
                 require_known(operand.memory, memories, f"{path}.operands.{name}.memory", "memory")
                 _check_operand(f"{path}.operands.{name}", name, operand, layer)
+                _check_shape(f"{path}.operands.{name}", operand, accelerator)
         moved = [name for name, operand in layer.operands.items() if operand.windows]
         for name in moved[1:]:
             with apart():
@@ -35,6 +37,8 @@ def check_layer(path: str, layer: Layer, accelerator: Accelerator) -> None:
         for name in layer.uses:
             with apart():
                 require_known(name, memories, f"{path}.uses.{name}", "memory")
+        with apart():
+            _check_follows(path, layer, accelerator)
 
 
 def _check_operand(path: str, name: str, operand: LayerOperand, layer: Layer) -> None:
@@ -52,23 +56,49 @@ def _check_operand(path: str, name: str, operand: LayerOperand, layer: Layer) ->
             seen[extent] = index
 
 
+def _check_shape(path: str, operand: LayerOperand, accelerator: Accelerator) -> None:
+    """Several elements at once are rows of one memory; only these have a pitch."""
+    alone = "it is the pitch of several elements, and the operand has no shape of several"
+    require(operand.pitch is None or operand.shape is not None, f"{path}.pitch", alone)
+    if operand.shape is not None:
+        element = accelerator.memory(operand.memory).shape
+        last = f"the last axis must be that of an element of {operand.memory}, {list(element)}; found {operand.shape}"
+        require(operand.shape[1:] == element, f"{path}.shape", last)
+        require(operand.dram is not None, f"{path}.shape", "it is on the chip alone, and has one element")
+
+
+def _check_follows(path: str, layer: Layer, accelerator: Accelerator) -> None:
+    """Numbers are for sequences, and what follows from them are fields of parts that nothing else fills."""
+    need = f"{layer.name} has fields of its own; numbers are for a sequence of parts"
+    require(not layer.numbers or bool(layer.sequence), f"{path}.numbers", need)
+    filled = {name for _, name in field_roles(layer)} | {name for each in layer.operations for name in each.when}
+    for name in layer.follows:
+        at = f"{path}.follows.{name}"
+        field = field_at(accelerator, layer, name, at)
+        require(name not in layer.numbers, at, f"{name} is a number of its own; what follows is a field of a part")
+        require(field.value is None, at, f"{name} is constant")
+        require(name not in filled, at, f"{name} has its value from elsewhere already")
+
+
 def _check_window(path: str, name: str, window: Window, layer: Layer) -> None:
     loops = {loop.extent: loop for loop in layer.loops}
     for extent in window.over:
         require_known(extent, loops, f"{path}.over.{extent}", "loop with the extent")
         loop = loops[extent]
         both = f"{name} steps in the loop over {extent} by itself already (factors, steps); a window says how"
-        require(name not in loop.factors and name not in loop.steps, f"{path}.over.{extent}", both)
+        require(not loop.moves(name), f"{path}.over.{extent}", both)
 
 
 def _check_loop(path: str, loop: HardwareLoop, layer: Layer) -> None:
-    for role, names in (("factors", loop.factors), ("steps", loop.steps)):
+    for role, names in (("factors", loop.factors), ("steps", loop.steps), ("follows", loop.follows)):
         for name in names:
             require_known(name, layer.operands, f"{path}.{role}", "operand")
             chip = f"{name} is on the chip alone, and has one element while the layer runs; it does not step"
             require(layer.operands[name].dram is not None, f"{path}.{role}.{name}", chip)
     both = sorted(loop.factors.keys() & loop.steps.keys())
     require(not both, f"{path}.steps", f"{', '.join(both)} has its step in a field already (factors)")
+    both = sorted(loop.follows.keys() & (loop.factors.keys() | loop.steps.keys()))
+    require(not both, f"{path}.follows", f"{', '.join(both)} has its step already (factors, steps)")
     for name, step in loop.steps.items():
         require(step >= 0, f"{path}.steps.{name}", f"{step}; a layer steps up in DRAM, from 0 on")
 

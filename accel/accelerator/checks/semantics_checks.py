@@ -55,14 +55,22 @@ def check_costs(path: str, instruction: Instruction, accelerator: Accelerator) -
         InvalidAccelerator: ``field`` is the path of the cost.
     """
     with together() as apart:
-        for role in ("cycles", "energy", "bus_cycles"):
+        for role in ("cycles", "energy", "bus_cycles", "alone"):
             text = getattr(instruction, role, None)
             if text is not None:
                 with apart():
                     _check_cost(f"{path}.{role}", text, instruction, accelerator)
-        for memory, text in instruction.uses.items() if isinstance(instruction, Layer) else ():
+        for at, text in _worked_out(instruction) if isinstance(instruction, Layer) else ():
             with apart():
-                _check_cost(f"{path}.uses.{memory}", text, instruction, accelerator)
+                _check_cost(f"{path}.{at}", text, instruction, accelerator)
+
+
+def _worked_out(layer: Layer) -> Iterator[tuple[str, str]]:
+    """What of a layer is arithmetic over fields beside its costs: the path of each, and its text."""
+    yield from ((f"uses.{memory}", text) for memory, text in layer.uses.items())
+    yield from ((f"follows.{field}", text) for field, text in layer.follows.items())
+    for index, loop in enumerate(layer.loops):
+        yield from ((f"loops.{index}.follows.{name}", text) for name, text in loop.follows.items())
 
 
 def _check_when(path: str, operation: Operation, instruction: Instruction, accelerator: Accelerator) -> None:
@@ -120,9 +128,12 @@ def _check_does(
 
 
 def _scalars(accelerator: Accelerator, instruction: Instruction) -> dict[str, str]:
-    """Types of the fields that an expression may name: by their own names, of which a sequence may have two."""
+    """Types of the fields that an expression may name: by their own names, of which the parts may have two."""
     names = [name.rpartition(".")[2] for name in field_names(accelerator, instruction)]
-    return {name: scalar_type(accelerator, instruction, name) for name in names if names.count(name) == 1}
+    own = instruction.numbers if isinstance(instruction, Layer) else ()
+    return {
+        name: scalar_type(accelerator, instruction, name) for name in names if names.count(name) == 1 or name in own
+    }
 
 
 def _check_cost(path: str, text: str, instruction: Instruction, accelerator: Accelerator) -> None:

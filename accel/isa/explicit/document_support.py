@@ -88,6 +88,13 @@ def _check_compute(path: str, compute: Compute) -> None:
 
 
 def _check_layer(path: str, layer: Layer) -> None:
+    beyond: list[tuple[str, object]] = [("numbers", layer.numbers), ("follows", layer.follows), ("alone", layer.alone)]
+    for name, operand in layer.operands.items():
+        beyond.append((f"operands.{name}.shape", operand.shape))
+    for index, loop in enumerate(layer.loops):
+        beyond.append((f"loops.{index}.follows", loop.follows))
+    for at, given in beyond:
+        require(not given, f"{path}.{at}", "a layer of the family explicit has all in fields, element by element")
     for index, loop in enumerate(layer.loops):
         for name, step in loop.steps.items():
             far = f"{step}; a step is less than 2^{operations.STEP_BITS} elements"

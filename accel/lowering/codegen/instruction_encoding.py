@@ -11,7 +11,7 @@ import numpy as np
 from tvm import tirx
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import BitField
+from accel.accelerator.instructions import BitField, Layer
 from accel.errors import CompiledTooLarge, CompileError
 from accel.lowering.codegen.index_values import IndexValue, evaluate_index
 from accel.lowering.codegen.relocatable_code import (
@@ -27,6 +27,7 @@ from accel.lowering.codegen.relocatable_code import (
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import constant_value
 from accel.lowering.ir.document_paths import field_path
+from accel.lowering.ir.layer_fields import fields_of_parts
 from accel.program.program_model import MOST_INSTRUCTIONS
 from accel.util.arrays import Int64
 
@@ -145,6 +146,8 @@ class _Encoding:
             raise CompileError(f"a call of {name} has no site: the stage that adds it must number it", field=name)
         self.sites.append(CallSite(site, name))
         instruction = self.accelerator.instruction(name)
+        if isinstance(instruction, Layer):
+            fields = fields_of_parts(instruction, fields, self.accelerator)
         rows, variables = position.rows, position.variables | self.bases
         for number, part in enumerate(self.accelerator.parts(instruction)):
             prefix = f"{part.name}." if instruction.sequence else ""

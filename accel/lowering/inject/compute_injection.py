@@ -182,10 +182,12 @@ def outer_axes(
     accesses: dict[str, AffineAccess],
     accelerator: Accelerator,
     steps: Mapping[str, int],
+    pitches: Mapping[str, int] | None = None,
 ) -> list[LoopAxis]:
     """Take the instruction's own tile out of the nest; what is left steps over whole elements.
 
-    ``steps`` are the fields that are steps of indices.
+    ``steps`` are the fields that are steps of indices, ``pitches`` the scalars from element to element of operands
+    whose elements do not lie side by side.
 
     Raises:
         CompileError: the nest does not walk the tile.
@@ -196,7 +198,7 @@ def outer_axes(
         (extent, tuple(access.strides[i] for access in accesses.values()), nest.variables[i])
         for i, extent in enumerate(nest.extents)
     ]
-    inner = {name: _inner_strides(name, meaning, steps) for name in accesses}
+    inner = {name: inner_strides(name, meaning, steps, (pitches or {}).get(name)) for name in accesses}
     longer: list[tuple[str, int, tuple[int, ...]]] = []
     for axis, extent in meaning.typed.extents.items():
         pattern = (extent, tuple(inner[name].get(axis, 0) for name in accesses))
@@ -234,10 +236,11 @@ def _take_part(
     raise CompileError(f"no loop walks axis {axis} of {instruction.name} ({extent} wide)", field=INSTRUCTIONS)
 
 
-def _inner_strides(name: str, meaning: Semantics, steps: Mapping[str, int]) -> dict[str, int]:
+def inner_strides(name: str, meaning: Semantics, steps: Mapping[str, int], pitch: int | None = None) -> dict[str, int]:
     """Scalars from one index to the next along each axis of the expression, within the operand.
 
-    An operand that the operation does not name walks as its target does.
+    An operand that the operation does not name walks as its target does. ``pitch`` is from element to element, where
+    they do not lie side by side.
     """
     statement = meaning.typed.statement
     used = (statement.target, *statement.accesses)
@@ -247,7 +250,7 @@ def _inner_strides(name: str, meaning: Semantics, steps: Mapping[str, int]) -> d
     for index, extent in zip(reversed(access.indices), reversed(meaning.typed.tensors[access.name].shape), strict=True):
         for axis, step in index_terms(index):
             strides[axis] = strides.get(axis, 0) + stride * (steps[step] if isinstance(step, str) else step)
-        stride *= extent
+        stride = stride * extent if pitch is None else pitch
     return strides
 
 

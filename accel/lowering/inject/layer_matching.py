@@ -1,21 +1,20 @@
 """Matching of layers: which operation does a whole nest, statement by statement, and then loop by loop."""
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
 from tvm_ffi import structural_equal
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import HardwareLoop, Window
+from accel.accelerator.instructions import HardwareLoop
 from accel.accelerator.semantics import LayerSemantics, scalar_field
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.expression.tir_terms import same_place
-from accel.lowering.inject.compute_injection import outer_axes
+from accel.lowering.inject.compute_injection import inner_strides, outer_axes
 from accel.lowering.inject.layer_nest import (
     Guard,
     WindowBound,
@@ -24,23 +23,15 @@ from accel.lowering.inject.layer_nest import (
     unguarded,
     window_bounds,
 )
+from accel.lowering.inject.layer_windows import LayerLoop, WindowFields
 from accel.lowering.inject.operation_matching import OperationMatch, matching_operations, nearest_mismatch
-from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify
+from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, simplify
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
 
 _ZERO = tirx.const(0, "int32")
 _MOST_WAYS = 256  # to tell loops from each other that are looked at
-
-
-@dataclass(frozen=True)
-class LayerLoop:
-    """A loop of a nest: its extent, whether it is summed over, and how each operand in DRAM steps, in elements."""
-
-    variable: tirx.Var
-    extent: int
-    summed: bool
-    steps: dict[str, int] = field(default_factory=dict)
+_FINEST = 8  # strides and dilations beyond are not looked for
 
 
 @dataclass(frozen=True)
@@ -176,18 +167,28 @@ class _Matching:
         """
         why, found = "", list[LayerMatch]()
         for assigned in itertools.islice(self._assignments(list(reversed(self.loops)), {}), _MOST_WAYS):
-            try:
-                fields = self._fields_of(assigned)
-            except CompileError as error:
-                why = why or error.detail
-            else:
+            for finer in range(1, 1 + self._finest):
+                try:
+                    fields = self._fields_of(assigned, finer)
+                except CompileError as error:
+                    why = why or error.detail
+                    continue
                 every = {loop.extent: assigned.get(loop.extent) for loop in self.layer.loops}
                 bases = {name: self._base(name, fields) for name in self.bases}
                 numbers = {name: value for name, value in fields.items() if not name.startswith("&")}
                 found.append(LayerMatch(self.meaning, bases, every, self.fields | numbers))
+                break
         if not found:
             raise CompileError(why or self._unlike(), field=INSTRUCTIONS)
         return found
+
+    @property
+    def _finest(self) -> int:
+        """Into how many positions what lies between two elements that a kernel meets is cut at most.
+
+        It matters where other steps follow from it.
+        """
+        return _FINEST if any(loop.follows for loop in self.layer.loops) else 1
 
     def _unlike(self) -> str:
         stepping = [(loop, ", ".join(name for name, step in loop.steps.items() if step)) for loop in self.loops]
@@ -209,7 +210,8 @@ class _Matching:
         chip = self.meaning.sums
         for nest, match in zip(self.nests, self.matches, strict=True):
             accesses = _accesses(nest, match)
-            for axis in outer_axes(nest, match.meaning, accesses, self.accelerator, {}):
+            pitches = self._pitches(nest, match, accesses)
+            for axis in outer_axes(nest, match.meaning, accesses, self.accelerator, {}, pitches):
                 assert axis.variable is not None
                 steps = dict(zip(accesses, axis.strides, strict=True))
                 if steps.pop(chip or "", 0):
@@ -228,6 +230,22 @@ class _Matching:
                 if name != chip:
                     self._take_base(name, access)
         return list(found.values())
+
+    def _pitches(self, nest: AffineNest, match: OperationMatch, accesses: Mapping[str, AffineAccess]) -> dict[str, int]:
+        """Scalars from one element of an operand to the next, where a field says how far apart they lie."""
+        found = {}
+        for name in accesses:
+            operand = self.layer.operands[name]
+            if operand.pitch is None or operand.shape is None:
+                continue
+            memory = self.accelerator.memory(operand.memory)
+            found[name] = pitch = _pitch_of(name, nest, match, accesses) or memory.element_count
+            unit = self.layer.unit_bytes(name, memory)
+            scalar = self.layer.element_bytes(name, memory) // memory.element_count
+            if pitch * scalar % unit:
+                raise CompileError(f"{name} of {self.layer.name} does not lie in whole elements", field=INSTRUCTIONS)
+            self.fields[operand.pitch] = tirx.const(pitch * scalar // unit, "int32")
+        return found
 
     def _take_base(self, name: str, access: AffineAccess) -> None:
         size = self.accelerator.memory(self.layer.operands[name].memory).element_count
@@ -261,7 +279,7 @@ class _Matching:
             moved = any(loop.extent in window.over for window in self.layer.operands[name].windows)
             if name in loop.steps and step != loop.steps[name]:
                 return False
-            if step and not moved and name not in loop.factors and name not in loop.steps:
+            if step and not moved and not loop.moves(name):
                 return False
         return True
 
@@ -270,7 +288,7 @@ class _Matching:
         memory = self.accelerator.memory(self.layer.operands[name].memory)
         return self.layer.element_bytes(name, memory) // self.layer.unit_bytes(name, memory)
 
-    def _fields_of(self, assigned: Mapping[str, LayerLoop]) -> dict[str, Any]:
+    def _fields_of(self, assigned: Mapping[str, LayerLoop], finer: int) -> dict[str, Any]:
         """The fields of loops and windows; ``&X`` is what a window moves the first address of X by, elements."""
         found: dict[str, Any] = {}
         for loop in self.layer.loops:
@@ -280,64 +298,27 @@ class _Matching:
             for name, factor in loop.factors.items():
                 step = 0 if mine is None else mine.steps.get(name, 0) * self._units(name)
                 found[factor] = tirx.const(step, "int32")
-        for name, operand in self.layer.operands.items():
-            left = list(self.bounds.get(name, []))
-            for window in operand.windows:
-                moved = {extent: assigned[extent] for extent in window.over if extent in assigned}
-                bounds = [b for b in left if any(_step(b, loop) for loop in moved.values())]
-                left = [bound for bound in left if not any(bound is each for each in bounds)]
-                found |= self._window(name, window, moved, bounds)
-            if left:
-                raise CompileError(f"a bound of {name} is of no loop of {self.layer.name}", field=INSTRUCTIONS)
+        for name in self.layer.operands:
+            bounds = self.bounds.get(name, [])
+            found |= WindowFields(name, self.layer, self._units(name), finer).of(assigned, bounds)
+        self._check_following(assigned, self.fields | found)
         return found
 
-    def _window(
-        self, name: str, window: Window, moved: Mapping[str, LayerLoop], bounds: Sequence[WindowBound]
-    ) -> dict[str, Any]:
-        steps = {extent: loop.steps.get(name, 0) for extent, loop in moved.items()}
-        positions = self._positions(name, window, moved, steps, bounds)
-        pitch = next((steps[extent] // at for extent, at in positions.items() if at), 1)
-        if any(steps[extent] != at * pitch for extent, at in positions.items()):
-            raise CompileError(f"{name} of {self.layer.name} does not step with its bounds", field=INSTRUCTIONS)
-        reach = sum((moved[extent].extent - 1) * at for extent, at in positions.items())
-        lower = next((bound.base for bound in bounds if bound.rises), None)
-        upper = next((bound.base for bound in bounds if not bound.rises), None)
-        before = _ZERO if lower is None else simplify(tirx.max(_ZERO, -lower))
-        last = tirx.const(reach, "int32") if upper is None else tirx.min(upper, tirx.const(reach, "int32"))
-        found: dict[str, Any] = {window.extent: simplify(last + 1 - before)}
-        if window.before is not None:
-            found[window.before] = before
-        elif constant_value(before) != 0:
-            raise CompileError(f"{self.layer.name} has no zeros before the first of {name}", field=INSTRUCTIONS)
-        alone = constant_value(found[window.extent]) == 1  # then nothing lies next to it
-        if window.pitch is None and pitch != 1 and not alone:
-            raise CompileError(f"{name} of {self.layer.name} does not lie side by side", field=INSTRUCTIONS)
-        if window.pitch is not None:
-            found[window.pitch] = tirx.const(pitch * self._units(name), "int32")
-        for extent, field_name in window.over.items():
-            found[field_name] = tirx.const(positions.get(extent, 1), "int32")
-        key = f"&{name}"
-        self_moved = simplify(before * pitch)
-        return found | {f"{key}.{window.extent}": self_moved}
-
-    def _positions(
-        self,
-        name: str,
-        window: Window,
-        moved: Mapping[str, LayerLoop],
-        steps: Mapping[str, int],
-        bounds: Sequence[WindowBound],
-    ) -> dict[str, int]:
-        """How many positions each loop moves a window; without bounds as few as there can be."""
-        if bounds:
-            ways = [{extent: abs(_step(bound, loop)) for extent, loop in moved.items()} for bound in bounds]
-            inside = {loop.variable for loop in moved.values()}
-            outside = any(step for bound in bounds for var, step in bound.steps.items() if var not in inside)
-            if outside or any(way != ways[0] for way in ways) or len(bounds) > 2:
-                raise CompileError(f"the bounds of {name} are not those of a window", field=INSTRUCTIONS)
-            return ways[0]
-        pitch = math.gcd(*steps.values()) if window.pitch is not None and any(steps.values()) else 1
-        return {extent: step // pitch for extent, step in steps.items()}
+    def _check_following(self, assigned: Mapping[str, LayerLoop], fields: Mapping[str, Any]) -> None:
+        """Refuses a way in which an operand steps otherwise than follows from the fields, or what follows is broken."""
+        numbers = layer_numbers(self.layer, fields)
+        for field_name, text in self.layer.follows.items():
+            value = float(number_of_cost(text, self.layer, numbers, self.accelerator))
+            if not value.is_integer() and self.accelerator.field(self.layer, field_name).type != "float32":
+                broken = f"{field_name} of {self.layer.name} would be {text}, which is no integer"
+                raise CompileError(broken, field=INSTRUCTIONS)
+        for loop in self.layer.loops:
+            mine = assigned.get(loop.extent)
+            for name, text in loop.follows.items() if mine is not None else ():
+                wanted = float(number_of_cost(text, self.layer, numbers, self.accelerator))
+                if name in self.bases and mine is not None and mine.steps.get(name, 0) * self._units(name) != wanted:
+                    other = f"{name} of {self.layer.name} does not step by {text} in the loop of {loop.extent}"
+                    raise CompileError(other, field=INSTRUCTIONS)
 
     def _base(self, name: str, fields: Mapping[str, Any]) -> AffineAccess:
         """Where an operand begins: behind the zeros before it."""
@@ -348,8 +329,19 @@ class _Matching:
         return AffineAccess(access.buffer, access.strides, simplify(base))
 
 
-def _step(bound: "WindowBound", loop: LayerLoop) -> int:
-    return bound.steps.get(loop.variable, 0)
+def _pitch_of(name: str, nest: AffineNest, match: OperationMatch, accesses: Mapping[str, AffineAccess]) -> int | None:
+    """Scalars that an operand steps by in the loop that walks its elements; None where none does alone."""
+    typed = match.meaning.typed
+    access = next(each for each in typed.statement.accesses if each.name == name)
+    axis = access.indices[0]
+    others = {other: inner_strides(other, match.meaning, {}).get(str(axis), 0) for other in accesses if other != name}
+    found = {
+        accesses[name].strides[at]
+        for at, extent in enumerate(nest.extents)
+        if extent == typed.tensors[name].shape[0]
+        and all(accesses[other].strides[at] == stride for other, stride in others.items())
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _accesses(nest: AffineNest, match: OperationMatch) -> dict[str, AffineAccess]:

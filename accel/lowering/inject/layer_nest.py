@@ -1,6 +1,6 @@
 """The nest of a layer: every store with the loops around it, and the conditions under which something is read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,11 +67,32 @@ class WindowBound:
 
     steps: dict[tirx.Var, int]
     base: tirx.Expr
+    extents: dict[tirx.Var, int]
 
     @property
     def rises(self) -> bool:
         """Whether it grows with the loops: a bound from below."""
         return any(step > 0 for step in self.steps.values())
+
+    def of_positions(self, bounds: "Sequence[WindowBound]") -> "WindowBound":
+        """The same bound in the finest steps of all ``bounds``, which are those of positions of a window.
+
+        Where a bound holds of every few positions alike, a compiler divides it: ``2 * y + k < 30`` with ``k`` of 0 and
+        1 is ``y < 15``.
+        """
+        finest = max(bounds, key=lambda each: sum(map(abs, each.steps.values())))
+        many = {abs(finest.steps[var] // step) for var, step in self.steps.items() if step and finest.steps.get(var)}
+        if self.steps == finest.steps or len(many) != 1 or (factor := many.pop()) == 1:
+            return self
+        if any(abs(finest.steps.get(var, 0)) != factor * abs(step) for var, step in self.steps.items() if step):
+            return self
+        left = [(var, abs(step)) for var, step in finest.steps.items() if step and not self.steps.get(var)]
+        if sum(step * (self.extents[var] - 1) for var, step in left) >= factor:
+            return self
+        sign = 1 if self.rises else -1
+        steps = {var: sign * abs(step) for var, step in finest.steps.items()}
+        base = self.base * factor
+        return WindowBound(steps, base if self.rises else base + (factor - 1), self.extents)
 
 
 def window_bounds(nest: AffineNest, condition: tirx.Expr) -> list[WindowBound]:
@@ -81,7 +102,8 @@ def window_bounds(nest: AffineNest, condition: tirx.Expr) -> list[WindowBound]:
         CompileError: it is none that is affine in the loops.
     """
     lines = [nest.line(difference_of(bound)) for bound in bounds_of(condition)]
-    return [WindowBound(dict(zip(nest.variables, line.strides, strict=True)), line.base) for line in lines]
+    extents = dict(zip(nest.variables, nest.extents, strict=True))
+    return [WindowBound(dict(zip(nest.variables, line.strides, strict=True)), line.base, extents) for line in lines]
 
 
 def outermost_loop(statement: tirx.Stmt) -> tirx.For | None:

@@ -36,6 +36,7 @@ from accel.lowering.kinds.contraction.tile_schedule import (
     schedule_tiles,
     start_accumulators,
 )
+from accel.lowering.kinds.dram_places import in_images
 from accel.lowering.kinds.layers.layer_options import layer_convolutions
 from accel.lowering.kinds.layers.layer_schedule import schedule_layer_sums
 from accel.lowering.kinds.layers.layer_tilings import Scheduled, layer_operations
@@ -171,8 +172,13 @@ class ConvolutionKind:
 
 def _scheduled(capabilities: Capabilities) -> Scheduled:
     """What makes the function of a region that a layer does, scheduled as its tiling says."""
-    kind = ConvolutionKind()
-    return lambda region: kind.schedule(kind.expression(region, capabilities.gemm), region, capabilities)
+    kind, gemm = ConvolutionKind(), capabilities.gemm
+
+    def scheduled(region: Region[Convolution]) -> tirx.PrimFunc:
+        function = kind.schedule(kind.expression(region, gemm), region, capabilities)
+        return in_images(function, region, gemm, kind.activations(region))
+
+    return scheduled
 
 
 def contraction_options(

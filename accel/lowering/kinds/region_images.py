@@ -1,28 +1,17 @@
-"""Tensors where they lie in DRAM: windows of larger images, results within a border, blocks side by side.
+"""Functions of regions over their tensors as they lie in DRAM: results within a border, blocks side by side.
 
-A kind of region indexes an activation from its first row and column on, block by block. What lies around that is added
-here to every index, and axes are put in the order of DRAM, before and after the schedule alike, so that no kind knows
-of it: loads and stores get another first address and other steps.
+Places are put into the functions that kinds make before and after the schedule alike, so that no kind knows of them:
+loads and stores get another first address and other steps.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from tvm import tirx
 
-from tvm import ir, tirx
-from tvm.ir import TensorLoad, TensorRegion
-from tvm_ffi import structural_mutate
-
-from accel.accelerator.contraction import Contraction, Tile
+from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.kinds.dram_places import in_images, moved
 from accel.lowering.kinds.operand_views import in_views
 from accel.lowering.kinds.registry import kind_of, launch_kind
-from accel.lowering.layout.tiled_layout import axes_in_dram, in_dram, weight_axes_in_dram
-from accel.region.kinds import AnyRegion, Region, VectorRegion, lane_tile
-from accel.region.shapes import Convolution, PackedActivation
-
-_BLOCK, _COLUMN = 1, 3  # axes of a packed activation
-WEIGHTS = "weights"  # the parameter of a convolution's weights
+from accel.region.kinds import AnyRegion, Region, VectorRegion
 
 
 def region_function(region: AnyRegion, gemm: Contraction) -> tirx.PrimFunc:
@@ -35,7 +24,9 @@ def region_function(region: AnyRegion, gemm: Contraction) -> tirx.PrimFunc:
 def scheduled_function(function: tirx.PrimFunc, region: AnyRegion, capabilities: Capabilities) -> tirx.PrimFunc:
     """The function of a region, as :func:`region_function` made it, scheduled as its kind does."""
     gemm = capabilities.gemm
-    if not region.views and (isinstance(region, VectorRegion) or not _moved(function, region, gemm)):
+    if not region.views and (
+        isinstance(region, VectorRegion) or not moved(function, region, gemm, kind_of(region).activations(region))
+    ):
         return launch_kind(region).schedule(function, region, capabilities)
     plain = launch_kind(region).expression(region, gemm)
     plain = tirx.PrimFunc(plain.params, plain.body, plain.ret_type, function.attrs)
@@ -44,100 +35,5 @@ def scheduled_function(function: tirx.PrimFunc, region: AnyRegion, capabilities:
     return in_views(in_images, region.views)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where the elements of a parameter are in a tensor of DRAM.
-
-    Attributes:
-        shape: of the tensor, by the axes of the parameter.
-        first: of the parameter's elements, by those axes.
-        axes: which of them are those of the tensor, in its order.
-        columns_as_blocks: neighbouring columns of the tensor that are blocks of the parameter.
-    """
-
-    shape: tuple[int, ...]
-    first: tuple[int, ...]
-    axes: tuple[int, ...]
-    columns_as_blocks: int = 1
-
-    def of(self, indices: Sequence[Any]) -> list[Any]:
-        """Indices into the tensor in DRAM."""
-        at = list(indices)
-        if self.columns_as_blocks > 1:
-            block, blocks = at[_BLOCK], self.shape[_BLOCK]
-            at[_COLUMN] = at[_COLUMN] * self.columns_as_blocks + (
-                block if blocks == 1 else tirx.floordiv(block, blocks)
-            )
-            at[_BLOCK] = tirx.const(0, "int32") if blocks == 1 else tirx.floormod(block, blocks)
-        return [at[axis] + self.first[axis] if self.first[axis] else at[axis] for axis in self.axes]
-
-    def region(self, ranges: Sequence[Any]) -> list[Any]:
-        """Ranges of the tensor in DRAM; all of it where columns are blocks: what of that is touched nobody asks."""
-        if self.columns_as_blocks > 1:
-            return [ir.Range.from_min_extent(0, extent) for extent in in_dram(self.shape, self.axes)]
-        least = self.of([each.min for each in ranges])
-        extents = (ranges[axis].extent for axis in self.axes)
-        return [ir.Range.from_min_extent(first, extent) for first, extent in zip(least, extents, strict=True)]
-
-
-def _moved(function: tirx.PrimFunc, region: Region, gemm: Contraction) -> dict[Any, _Place]:
-    """The parameters that do not lie in DRAM as their kind indexes them, and where they do."""
-    results = [str(parameter.name) for parameter in function.params[len(function.params) - region.epilogue.planes :]]
-    data = lane_tile(gemm, direct=bool(getattr(region.shape, "direct", False)))
-    layouts: dict[str, tuple[PackedActivation, Tile]] = {
-        name: (layout, data) for name, layout in kind_of(region).activations(region).items()
-    } | dict.fromkeys(results, (region.result, gemm.dst))
-    found = {}
-    for parameter in function.params:
-        name, shape = str(parameter.name), tuple(int(extent) for extent in parameter.shape)
-        if name in layouts:
-            found[parameter] = _place_of(shape, *layouts[name], region.tiling.columns_as_blocks)
-        elif name == WEIGHTS and isinstance(region.shape, Convolution):
-            found[parameter] = _Place(shape, (0,) * len(shape), weight_axes_in_dram(gemm.weights))
-    return {each: place for each, place in found.items() if not _is_own(place, tuple(map(int, each.shape)))}
-
-
-def _place_of(shape: tuple[int, ...], layout: PackedActivation, tile: Tile, columns_as_blocks: int) -> _Place:
-    images, blocks, _, _, *elements = shape
-    whole = (images, blocks // columns_as_blocks, layout.pitch_h, layout.pitch_w, *elements)
-    return _Place(whole, (0, 0, layout.top, layout.left, 0, 0), axes_in_dram(tile), columns_as_blocks)
-
-
-def _is_own(place: _Place, shape: tuple[int, ...]) -> bool:
-    return place.shape == shape and not any(place.first) and place.axes == tuple(range(len(shape)))
-
-
 def _in_images(function: tirx.PrimFunc, region: Region, gemm: Contraction) -> tirx.PrimFunc:
-    """The function with every index into a tensor where that lies in DRAM."""
-    moved = _moved(function, region, gemm)
-    if not moved:
-        return function
-    images = {
-        parameter: (
-            tirx.decl_buffer(in_dram(place.shape, place.axes), str(parameter.dtype), str(parameter.name)),
-            place,
-        )
-        for parameter, place in moved.items()
-    }
-
-    def load(value: TensorLoad, mutator: Any) -> Any:
-        if value.source not in images:
-            return mutator.default_mutate(value)
-        image, place = images[value.source]
-        return image[tuple(place.of(value.indices))]
-
-    def store(statement: tirx.BufferStore, mutator: Any) -> Any:
-        if statement.buffer not in images:
-            return mutator.default_mutate(statement)
-        image, place = images[statement.buffer]
-        return tirx.BufferStore(image, mutator.mutate(statement.value), place.of(statement.indices))
-
-    def part(given: TensorRegion, _mutator: Any) -> TensorRegion:
-        if given.source not in images:
-            return given
-        image, place = images[given.source]
-        return tirx.BufferRegion(image, place.region(given.region))
-
-    rules = [(TensorLoad, load), (tirx.BufferStore, store), (TensorRegion, part)]
-    parameters = [images[each][0] if each in images else each for each in function.params]
-    return tirx.PrimFunc(parameters, structural_mutate(function.body, rules), function.ret_type, function.attrs)
+    return in_images(function, region, gemm, kind_of(region).activations(region))

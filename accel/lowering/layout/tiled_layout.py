@@ -40,12 +40,13 @@ def place_in_dram(axis: int, tile: Tile) -> int:
 def weight_axes_in_dram(tile: Tile) -> Shape:
     """Which axes of packed weights ``[blocks, reduced blocks, kh, kw, *tile]`` are those of the tensor in DRAM.
 
-    Where a load takes several blocks of a row, the output blocks' elements lie side by side.
+    Where a load takes several blocks of a row, the output blocks' elements lie side by side, and the data's channels of
+    each place of the kernel below each other.
     """
     if tile.blocks == 1:
         return tuple(range(6))
     elements = 6 - len(tile.memory.shape)  # the last axes are those of an element
-    return (1, 2, 3, *range(4, elements), 0, *range(elements, 6))
+    return (2, 3, 1, *range(4, elements), 0, *range(elements, 6))
 
 
 def in_dram(shape: Sequence[int], axes: Sequence[int]) -> Shape:

@@ -13,6 +13,7 @@ from accel.accelerator.instructions import (
     CopyFields,
     HardwareLoop,
     Instruction,
+    Layer,
     Operand,
     Operation,
     Part,
@@ -22,6 +23,7 @@ from accel.accelerator.require import require
 from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document import rocc_encoding
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.document.loop_layers import loop_layers
 from accel.isa.gemmini.document.rocc_encoding import LATER, ONE, RELU
 
 _WEIGHT_STATIONARY = 1
@@ -78,6 +80,7 @@ def gemmini_accelerator(
             _matmul(dim),
             _store_scaled(dim),
             _store_full(dim),
+            *loop_layers(parameters, _SPAD, _ACC),
         ),
         dram=Dram(
             bus_bytes=parameters.dma_bus_bytes,
@@ -231,18 +234,27 @@ def check_gemmini(accelerator: Accelerator) -> None:
     require(not accelerator.shares_bus, "dram.shared_by", "the bus of a Gemmini is in its parameters; leave it out")
     _check_memories(accelerator, like)
     known = {part.name: part for part in like.instructions if isinstance(part, Part)}
+    unnamed = {part.name: part for part in rocc_encoding.unnamed_loop_fields()}
     for index, instruction in enumerate(accelerator.instructions):
         at = f"instructions.{index}"
         if isinstance(instruction, Copy) and instruction.blocks is not None:
             _check_blocks(f"{at}.blocks.most", instruction, instruction.blocks, parameters)
+        if isinstance(instruction, Layer):
+            price = "what a loop takes is counted instruction by instruction; leave it out"
+            require(instruction.energy is None, f"{at}.energy", price)
         if instruction.sequence:
             continue
         same = known.get(instruction.name)
         require(same is not None, at, f"Gemmini has no instruction {instruction.name}")
         assert same is not None
-        _check_word(at, instruction, same)
+        _check_word(at, instruction, unnamed.get(instruction.name, same) if _is_unnamed(instruction) else same)
     missing = sorted(set(known) - set(LATER) - {instruction.name for instruction in accelerator.instructions})
     require(not missing, "instructions", f"there is no {', '.join(missing)}")
+
+
+def _is_unnamed(instruction: Instruction) -> bool:
+    """Whether it is an instruction of a loop as documents had them before its fields had names."""
+    return any(field.name == "rs1_0" for field in instruction.fields)
 
 
 def _check_blocks(path: str, copy: Copy, blocks: CopyBlocks, parameters: GemminiParameters) -> None:

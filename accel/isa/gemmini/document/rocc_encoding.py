@@ -135,20 +135,85 @@ def execution() -> tuple[Part, ...]:
     )
 
 
+_DRAM_BITS, _STRIDE_BITS = 48, 32
+
+
 def loop_instructions() -> tuple[Part, ...]:
-    """The macro-instructions and what configures them, field by field as far as they are of whole halves."""
+    """The macro-instructions and what configures them."""
+    return (*_matmul_loop(), *_conv_loop())
+
+
+def _pair(name: str, funct: int, first: str, second: str, bits: int) -> Part:
+    return part(name, "execute", funct, Spec(first, RS1, bits), Spec(second, RS2, bits))
+
+
+def _quarters(name: str, funct: int, first: tuple[str, ...], second: tuple[str, ...]) -> Part:
+    """Fields of 16 bits from the lowest on."""
+    fields = [Spec(each, RS1 + 16 * at, 16) for at, each in enumerate(first)]
+    return part(name, "execute", funct, *fields, *(Spec(each, RS2 + 16 * at, 16) for at, each in enumerate(second)))
+
+
+def _matmul_loop() -> tuple[Part, ...]:
+    return (
+        part(
+            "loop_ws", "execute", LOOP_WS, Spec("accumulate", RS1, 1), Spec("full_c", RS1 + 1, 1),
+            Spec("low_d", RS1 + 2, 1), Spec("activation", RS1 + 8, 3), Spec("b_half", RS1 + 16, 2),
+            Spec("a_half", RS1 + 18, 2), Spec("a_transpose", RS2, 1), Spec("b_transpose", RS2 + 1, 1),
+            Spec("addition", RS2 + 2, 1),
+        ),
+        _quarters("loop_ws_bounds", LOOP_BOUNDS, ("pad_i", "pad_j", "pad_k"), ("i", "j", "k")),
+        _pair("loop_ws_addresses_ab", LOOP_AB, "a", "b", _DRAM_BITS),
+        _pair("loop_ws_addresses_dc", LOOP_DC, "d", "c", _DRAM_BITS),
+        _pair("loop_ws_strides_ab", LOOP_STRIDES_AB, "a_stride", "b_stride", _STRIDE_BITS),
+        _pair("loop_ws_strides_dc", LOOP_STRIDES_DC, "d_stride", "c_stride", _STRIDE_BITS),
+    )  # fmt: skip
+
+
+def _conv_loop() -> tuple[Part, ...]:
+    """Those of a convolution; what is ``all_`` is of the layer, and the rest of the tile."""
+    return (
+        part(
+            "loop_conv_ws", "execute", LOOP_CONV, Spec("no_bias", RS1, 1), Spec("turned", RS1 + 1, 1),
+            Spec("trans_output", RS1 + 2, 1), Spec("trans_weight_1203", RS1 + 3, 1),
+            Spec("trans_weight_0132", RS1 + 4, 1), Spec("trans_input", RS1 + 5, 1), Spec("depthwise", RS1 + 6, 1),
+            Spec("pixels", RS1 + 8, 8), Spec("b_half", RS1 + 16, 2), Spec("a_half", RS1 + 18, 2),
+            Spec("no_pool", RS2, 1), Spec("downsample", RS2 + 1, 1), Spec("dilated_input", RS2 + 2, 1),
+            Spec("activation", RS2 + 3, 2),
+        ),
+        part(
+            "loop_conv_ws_1", "execute", CONV_1, Spec("all_batch", RS1, 16), Spec("all_in_rows", RS1 + 16, 16),
+            Spec("all_in_channels", RS1 + 32, 16), Spec("all_out_channels", RS1 + 48, 16),
+            Spec("all_out_rows", RS2, 16), Spec("all_pool_rows", RS2 + 16, 16), Spec("all_out_columns", RS2 + 32, 16),
+            Spec("stride", RS2 + 48, 8), Spec("padding", RS2 + 56, 8),
+        ),
+        part(
+            "loop_conv_ws_2", "execute", CONV_2, Spec("pool_padding", RS1, 8), Spec("pool_stride", RS1 + 8, 8),
+            Spec("pool_size", RS1 + 16, 16), Spec("all_pool_columns", RS1 + 32, 16), Spec("all_kernel", RS1 + 48, 16),
+            Spec("channels", RS2, 16), Spec("pool_columns", RS2 + 16, 16), Spec("pool_rows", RS2 + 32, 16),
+            Spec("batch", RS2 + 48, 16),
+        ),
+        part(
+            "loop_conv_ws_3", "execute", CONV_3, Spec("pad_left", RS1, 16), Spec("in_channels", RS1 + 16, 16),
+            Spec("kernel_columns", RS1 + 32, 16), Spec("kernel_rows", RS1 + 48, 16), Spec("all_in_columns", RS2, 16),
+            Spec("pool_left", RS2 + 16, 8), Spec("pad_bottom", RS2 + 24, 8), Spec("pad_top", RS2 + 32, 16),
+            Spec("pad_right", RS2 + 48, 16),
+        ),
+        part(
+            "loop_conv_ws_4", "execute", CONV_4, Spec("dilation", RS1, 8), Spec("pool_bottom", RS1 + 10, 8),
+            Spec("pool_top", RS1 + 21, 8), Spec("pool_right", RS1 + 32, 16), Spec("rows", RS1 + 48, 16),
+            Spec("columns", RS2, 16), Spec("out_stride", RS2 + 16, 16), Spec("weight_stride", RS2 + 32, 16),
+            Spec("in_stride", RS2 + 48, 16),
+        ),
+        _pair("loop_conv_ws_5", CONV_5, "weights", "output", _DRAM_BITS),
+        _pair("loop_conv_ws_6", CONV_6, "bias", "input", _DRAM_BITS),
+    )  # fmt: skip
+
+
+def unnamed_loop_fields() -> tuple[Part, ...]:
+    """The loops' instructions as documents had them before their fields had names: quarters of the two words."""
     quarters = [Spec(f"rs{1 + word}_{n}", RS1 + 64 * word + 16 * n, 16) for word in (0, 1) for n in range(4)]
-    names = {
-        LOOP_WS: "loop_ws",
-        LOOP_BOUNDS: "loop_ws_bounds",
-        LOOP_AB: "loop_ws_addresses_ab",
-        LOOP_DC: "loop_ws_addresses_dc",
-        LOOP_STRIDES_AB: "loop_ws_strides_ab",
-        LOOP_STRIDES_DC: "loop_ws_strides_dc",
-        LOOP_CONV: "loop_conv_ws",
-        **{CONV_1 + n: f"loop_conv_ws_{n + 1}" for n in range(6)},
-    }
-    return tuple(part(name, "execute", funct, *quarters) for funct, name in names.items())
+    names = {each.name: int(each.fields[0].value or 0) for each in loop_instructions()}
+    return tuple(part(name, "execute", funct, *quarters) for name, funct in names.items())
 
 
 def other_instructions() -> tuple[Part, ...]:

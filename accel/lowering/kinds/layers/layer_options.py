@@ -10,7 +10,7 @@ from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.analysis.epilogue_planning import EpiloguePlan, narrowing_epilogues, plan_epilogue
 from accel.lowering.kinds.contraction.convolution_forms import convolution_forms
-from accel.lowering.kinds.layers.layer_tilings import Scheduled, TileAxes, layer_tilings
+from accel.lowering.kinds.layers.layer_tilings import Scheduled, TileAxes, layer_candidates, layer_tilings
 from accel.region.epilogue import Epilogue, Start
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Addition, Convolution, PackedActivation, split_weights
@@ -125,9 +125,10 @@ def _tilings(
             (conv.strides[at], conv.padding[at], size) for at, size in enumerate((conv.data.height, conv.data.width))
         )
         axes = TileAxes(block_choices(conv), conv.out_height, conv.out_width, (rows, columns))
-        made = layer_tilings(region, axes, scheduled, capabilities, _OPTIONS_KEPT, dividing=False)
+        candidates = layer_candidates(region, axes, scheduled, capabilities)
+        made = candidates.cheapest(_OPTIONS_KEPT, dividing=False)
         if bordered and not isinstance(made, str):
-            dividing = layer_tilings(region, axes, scheduled, capabilities, _OPTIONS_KEPT, dividing=True)
+            dividing = candidates.cheapest(_OPTIONS_KEPT, dividing=True)
             if not isinstance(dividing, str) and dividing[0].cycles <= BORDER_WORTH * made[0].cycles:
                 made = dividing
         capabilities.tilings[key] = made

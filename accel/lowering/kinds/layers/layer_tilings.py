@@ -4,6 +4,7 @@ A tile may be all of the layer, as far as the fields and what the instruction us
 cost that the document gives the instruction, of each candidate's fields, times the number of its tiles.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,8 @@ from accel.accelerator.instructions import Layer
 from accel.errors import CompileError
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.inject.layer_injection import answering
-from accel.lowering.inject.layer_matching import LayerLoop, LayerMatch, OtherStatementsError, match_within
+from accel.lowering.inject.layer_matching import LayerMatch, OtherStatementsError, match_within
+from accel.lowering.inject.layer_windows import LayerLoop
 from accel.lowering.ir.affine_nest import constant_value
 from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
 from accel.lowering.ir.plain_loops import PLAIN_LOOPS
@@ -30,6 +32,7 @@ from accel.util.arrays import Bools, Float64, Int64
 
 Scheduled = Callable[[Region[Any]], tirx.PrimFunc]
 _NAME = "layer"
+_REFUSED = 8  # candidates that the instruction does not do, of which no more are looked at
 
 
 @dataclass(frozen=True)
@@ -53,53 +56,83 @@ class TileAxes:
     windows: tuple[tuple[int, int, int], tuple[int, int, int]] = ((1, 0, 1 << 31), (1, 0, 1 << 31))
 
 
-def layer_tilings(
-    region: Region, axes: TileAxes, scheduled: Scheduled, capabilities: Capabilities, count: int, *, dividing: bool
-) -> list[LayerTiling] | str:
-    """The cheapest tilings of a region by each layer of the document; a string says why there is none.
+@dataclass(frozen=True)
+class LayerCandidates:
+    """All tilings of a region by each layer that does it, and why others do not, or why none does."""
+
+    priced: "Sequence[_Priced]"
+    why: str
+
+    def cheapest(self, count: int, *, dividing: bool) -> list[LayerTiling] | str:
+        """The cheapest tilings; a string says why there is none.
+
+        Args:
+            count: how many there may be.
+            dividing: leave the room around the result alone, by tiles that divide it.
+        """
+        found: list[LayerTiling] = []
+        why = self.why
+        for priced in self.priced:
+            tilings = priced.cheapest(count, dividing=dividing)
+            why = why or ("" if tilings else f"no tile of it fits the fields and memories of {priced.layer.name}")
+            found += tilings
+        return sorted(found, key=lambda each: each.cycles)[:count] if found else why
+
+
+def layer_candidates(
+    region: Region, axes: TileAxes, scheduled: Scheduled, capabilities: Capabilities
+) -> LayerCandidates:
+    """The tilings of a region by the layers of the document.
 
     Args:
         region: with a tiling of the whole layer.
         axes: how it may be cut.
         scheduled: makes the function of a region, scheduled as its tiling says.
         capabilities: what the accelerator can do.
-        count: how many there may be.
-        dividing: leave the room around the result alone, by tiles that divide it.
     """
-    found: list[LayerTiling] = []
-    why, unlike = "", ""
-    for layer in capabilities.accelerator.layers:
+    layers = capabilities.accelerator.layers
+    if not layers:
+        return LayerCandidates((), f"{capabilities.accelerator.title} has no instructions as large as a layer")
+    priced, why, unlike = list[_Priced](), "", ""
+    nest = _nest(replace(region, tiling=replace(region.tiling, layer=layers[0].name)), scheduled, layers[0].pragma)
+    for layer in layers:
         whole = replace(region, tiling=replace(region.tiling, layer=layer.name))
         try:
-            priced = _Priced(whole, axes, _matched(whole, layer, scheduled, capabilities), layer, capabilities)
+            matched = _matched(nest, layer, capabilities)
+            priced.append(_Priced(whole, axes, matched, layer, capabilities, scheduled))
         except OtherStatementsError as error:
             unlike = unlike or error.detail
-            continue
         except CompileError as error:
             why = why or error.detail
-            continue
-        tilings = priced.cheapest(count, dividing=dividing)
-        why = why or ("" if tilings else f"no tile of it fits the fields and memories of {layer.name}")
-        found += tilings
-    if not found:
-        return why or unlike or f"{capabilities.accelerator.title} has no instructions as large as a layer"
-    return sorted(found, key=lambda each: each.cycles)[:count]
+    return LayerCandidates(priced, why or unlike)
+
+
+def layer_tilings(
+    region: Region, axes: TileAxes, scheduled: Scheduled, capabilities: Capabilities, count: int, *, dividing: bool
+) -> list[LayerTiling] | str:
+    """The cheapest of :func:`layer_candidates`, as :meth:`LayerCandidates.cheapest` has them."""
+    return layer_candidates(region, axes, scheduled, capabilities).cheapest(count, dividing=dividing)
+
+
+def _nest(region: Region[RegionShape], scheduled: Scheduled, pragma: str) -> tirx.Stmt:
+    """The nest of a whole layer, which is the same for every instruction that may do it."""
+    function = scheduled(region).with_attr("global_symbol", _NAME)
+    body = PLAIN_LOOPS(ir.IRModule({_NAME: function}))[_NAME].body
+    (nest,) = pragma_nests(body, {pragma})
+    return nest.body
 
 
 def _matched(
-    region: Region[RegionShape], layer: Layer, scheduled: Scheduled, capabilities: Capabilities
+    nest: tirx.Stmt, layer: Layer, capabilities: Capabilities
 ) -> tuple[LayerMatch, list[tuple[tirx.Var, int]], list[tirx.Var]]:
     """The match of the nest of a whole layer, the loops around it, and those of its result that are longer than 1.
 
     Raises:
         CompileError: no operation of the layer does it.
     """
-    function = scheduled(region).with_attr("global_symbol", _NAME)
-    body = PLAIN_LOOPS(ir.IRModule({_NAME: function}))[_NAME].body
-    (nest,) = pragma_nests(body, {layer.pragma})
     known = [each for each in answering(layer.pragma, capabilities.target) if each.instruction is layer]
-    around, match = match_within(nest.body, known, capabilities.target)
-    return match, around, _loops_of(nest.body)
+    around, match = match_within(nest, known, capabilities.target)
+    return match, around, _loops_of(nest)
 
 
 def _loops_of(statement: tirx.Stmt) -> list[tirx.Var]:
@@ -122,8 +155,10 @@ class _Priced:
         matched: tuple[LayerMatch, list[tuple[tirx.Var, int]], list[tirx.Var]],
         layer: Layer,
         capabilities: Capabilities,
+        scheduled: Scheduled,
     ) -> None:
         self.region, self.axes, self.layer = region, axes, layer
+        self.capabilities, self.scheduled = capabilities, scheduled
         self.match, around, loops = matched
         self.accelerator = capabilities.accelerator
         choices = [list(axes.blocks), tile_extents(axes.rows), tile_extents(axes.columns)]
@@ -133,6 +168,7 @@ class _Priced:
         whole = (tiling.out_blocks, tiling.out_rows, tiling.out_columns)
         cut = [axis for axis in range(TILE_LOOPS) if whole[axis] > 1]
         self.axis_of = dict(zip(loops, cut, strict=False))
+        self.made_whole = not any(extent > 1 for _, extent in around)
         self.repeats = np.ones_like(self.tiles[0])
         for variable, extent in around:  # loops that the instruction does not make itself
             if extent > 1:
@@ -140,19 +176,34 @@ class _Priced:
 
     def cheapest(self, count: int, *, dividing: bool) -> list[LayerTiling]:
         """The ``count`` cheapest that fit."""
-        fits = self._fits()
+        fits = self._fits.copy()
         rows, columns = self.axes.rows, self.axes.columns
         if dividing:
             fits &= (rows % self.tiles[1] == 0) & (columns % self.tiles[2] == 0)
         if not fits.any():
             return []
-        images = self.region.shape.result.batch
-        total = self.region.shape.result.blocks // self.tiles[0]
-        tiles = images * total * -(-rows // self.tiles[1]) * -(-columns // self.tiles[2])
-        each = np.maximum(np.ceil(self._cost(self.layer.cycles or "1")), 1)
-        price = np.where(fits, tiles * self.repeats * each, np.inf)
-        best = np.argsort(price, kind="stable")[:count].tolist()
-        return [LayerTiling(float(price[at]), self._tiling(at)) for at in best if np.isfinite(price[at])]
+        price = np.where(fits, self._prices, np.inf)
+        best = np.argsort(price, kind="stable")[: count + _REFUSED].tolist()
+        tried = (at for at in best if np.isfinite(price[at]) and self._does(at))
+        return [LayerTiling(float(price[at]), self._tiling(at)) for at in itertools.islice(tried, count)]
+
+    def _does(self, at: int) -> bool:
+        """Whether the layer does a candidate's tiles.
+
+        Only those that cut evenly, and no loop to one, are like all of it, where the instruction makes all loops.
+        """
+        whole = (self.axes.rows, self.axes.columns)
+        tile = [int(each[at]) for each in self.tiles]
+        if self.made_whole and all(
+            size % each == 0 and (each > 1 or size == 1) for size, each in zip(whole, tile[1:], strict=True)
+        ):
+            return True
+        region = replace(self.region, tiling=self._tiling(at))
+        try:
+            _matched(_nest(region, self.scheduled, self.layer.pragma), self.layer, self.capabilities)
+        except CompileError:
+            return False
+        return True
 
     def _tiling(self, at: int) -> Tiling:
         blocks, rows, columns = (int(each[at]) for each in self.tiles)
@@ -165,6 +216,15 @@ class _Priced:
             out_pitch_w=-(-self.axes.columns // columns) * columns,
         )
 
+    @cached_property
+    def _prices(self) -> Float64:
+        """Cycles of all tiles of each candidate (n,)."""
+        shape, (blocks, rows, columns) = self.region.shape.result, self.tiles
+        tiles = shape.batch * (shape.blocks // blocks) * -(-self.axes.rows // rows) * -(-self.axes.columns // columns)
+        each = np.maximum(np.ceil(self._cost(self.layer.cycles or "1")), 1)
+        return tiles * self.repeats * each + self._cost(self.layer.alone or "0")
+
+    @cached_property
     def _fits(self) -> Bools:
         """Which candidates fit the fields and the memories, and begin every tile within the data."""
         fits = np.ones(len(self.tiles[0]), np.bool_)
@@ -174,8 +234,13 @@ class _Priced:
             most = min(high - 1, limits.get(name) or high)
             if self.accelerator.field(self.layer, name).type != "float32":
                 fits &= (values >= low) & (values <= most)
+        for name, text in self.layer.follows.items():  # what is padded behind a tile is less than nothing of the whole
+            if self.accelerator.field(self.layer, name).type != "float32":
+                fits &= self._cost(text) < self.accelerator.field(self.layer, name).limits[1]
         for memory, text in self.layer.uses.items():
             fits &= self._cost(text) <= self.accelerator.memory(memory).depth
+        if not any(operand.windows for operand in self.layer.operands.values()):  # nor is anything padded
+            fits &= (self.axes.rows % self.tiles[1] == 0) & (self.axes.columns % self.tiles[2] == 0)
         for tile, extent, (stride, before, size) in zip(
             self.tiles[1:], (self.axes.rows, self.axes.columns), self.axes.windows, strict=True
         ):
@@ -210,5 +275,5 @@ class _Priced:
 def layer_operations(region: Region, scheduled: Scheduled, capabilities: Capabilities) -> Iterator[UsedOperation]:
     """The operation of the layer that does a region's tiles."""
     layer = layer_of(region.tiling, capabilities)
-    match, _, _ = _matched(region, layer, scheduled, capabilities)
+    match, _, _ = _matched(_nest(region, scheduled, layer.pragma), layer, capabilities)
     yield UsedOperation("contract" if match.meaning.sums else "compute", layer, match.meaning.operation)

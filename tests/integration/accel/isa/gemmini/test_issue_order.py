@@ -15,6 +15,7 @@ from accel.isa.gemmini.function.stream_machine import StreamMachine
 from accel.isa.gemmini.timing.issue_order import issue_order
 from accel.program_files.open_program import open_program
 from examples.single import Conv, conv_model
+from tests.helpers.documents.gemmini_loops import without_loops
 from tests.helpers.programs.gemmini_programs import DRAM_BYTES, Writer
 
 CONFIG, LOADS, MVOUT, FENCE = 0, (1, 2, 14), 3, 127
@@ -103,7 +104,7 @@ def test_a_layer_takes_little_more_than_its_products(preset: str, channels: int,
 
 def test_contexts_are_in_different_halves(tmp_path: Path) -> None:
     """The next tile is loaded into banks that no product reads, and stored from banks into which none accumulates."""
-    accelerator = load_accelerator("gemmini")
+    accelerator = without_loops(load_accelerator("gemmini"))
     run_model(conv_model(Conv(64, 64, 32, 32)).SerializeToString(), accelerator, Options(trace=False), tmp_path)
     words = np.asarray(open_program(tmp_path / "program.zip").words)
     spad, acc = accelerator.memories

@@ -86,11 +86,16 @@ def _with_tables() -> Any:
     return document | {"tables": [gelu, curve], "instructions": [*document["instructions"], look]}
 
 
+def _without_layers(document: Any) -> Any:
+    return document | {"instructions": [each for each in document["instructions"] if each["kind"] != "layer"]}
+
+
 BASES: dict[str, Any] = {
     **{
         name: _preset(name)
         for name in ("vta", "mvin-mvout", "output-stationary", "vector", "npu", "gemmini", "conv-engine")
     },
+    "gemmini without loops": _without_layers(_preset("gemmini")),
     "tokens": _with_tokens(),
     "parts": _of_parts(),
     "shared": _shared(),

@@ -71,6 +71,23 @@ LAYERS: tuple[Case, ...] = (
         f"{_CONVOLVE}/operands/X/windows/0/over/rows", "X steps in the loop over rows by itself already",
     ),
     _case(
+        "numbers beside fields",
+        f"{_CONVOLVE}/numbers", {"lines": 8}, f"{_CONVOLVE}/numbers", "numbers are for a sequence of parts",
+    ),
+    _case(
+        "a pitch that is no count",
+        f"{_CONVOLVE}/operands/W/pitch", "low", f"{_CONVOLVE}/operands/W/pitch", "low is float32; it must be unsigned",
+    ),
+    _case(
+        "a step that follows from a field that there is not",
+        f"{_CONVOLVE}/loops/1/follows", {"W": "2 * lines"}, f"{_CONVOLVE}/loops/1/follows/W",
+        "there is no field or number lines",
+    ),
+    _case(
+        "a field that follows and is an address",
+        f"{_ADD}/follows", {"a": "2 * b"}, f"{_ADD}/follows/a", "a has its value from elsewhere already",
+    ),
+    _case(
         "two operands with windows",
         _CONVOLVE, _with_a_window, f"{_CONVOLVE}/operands/W/windows", "X has windows already",
     ),

@@ -112,7 +112,7 @@ SYNC = (
         "loading, computing and storing need a unit each",
     ),
     Case(
-        "a Gemmini with tokens", "gemmini", "synchronisation", {"kind": "tokens"}, "synchronisation/kind",
+        "a Gemmini with tokens", "gemmini without loops", "synchronisation", {"kind": "tokens"}, "synchronisation/kind",
         "tokens; a Gemmini's reservation station orders hazards",
     ),
     Case(

@@ -7,6 +7,7 @@ from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document.gemmini_document import gemmini_accelerator, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.document.rocc_encoding import unnamed_loop_fields
 from accel.isa.gemmini.timing.gemmini_calibration import DEFAULT, EIGHT, LEAN, ROCKET
 
 
@@ -92,3 +93,25 @@ def test_a_document_may_lack_what_does_nothing():
     assert parse_accelerator(without("counter", "fence")).family == "gemmini"
     with pytest.raises(InvalidAccelerator, match="there is no flush"):
         parse_accelerator(without("counter", "flush"))
+
+
+def test_documents_from_before_the_loops_had_fields_are_taken():
+    """Catches saved documents that are refused, or whose loops mean something else."""
+    document = without("matmul_loop", "conv_loop")
+    old = {part.name: part.model_dump(mode="json") for part in unnamed_loop_fields()}
+    document["instructions"] = [old.get(each["name"], each) for each in document["instructions"]]
+    assert parse_accelerator(document).layers == ()
+    document["instructions"] = [
+        each | ({"fields": each["fields"][:-1]} if each["name"] == "loop_ws" else {})
+        for each in document["instructions"]
+    ]
+    with pytest.raises(InvalidAccelerator, match="8 fields; Gemmini's loop_ws has 9"):
+        parse_accelerator(document)
+
+
+def test_a_price_of_a_loops_energy_is_refused():
+    document = without()
+    (loop,) = (each for each in document["instructions"] if each["name"] == "conv_loop")
+    loop["energy"] = "rows"
+    with pytest.raises(InvalidAccelerator, match="counted instruction by instruction"):
+        parse_accelerator(document)

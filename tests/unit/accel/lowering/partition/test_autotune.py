@@ -95,3 +95,14 @@ def test_trials_go_where_an_estimate_was_wrong() -> None:
 
     chosen = autotune(options, each(measure))
     assert {name for name, one in chosen.items() if one.tiling.out_rows == 1} == {f"{wrong}"}
+
+
+def test_the_other_way_to_run_a_layer_is_tried() -> None:
+    """Catches two prices of other sources that are taken for as near to each other as those of one."""
+    loop = replace(region(1), tiling=replace(TILING, layer="loop"))
+    options = {"a": [TilingOption(100, loop), TilingOption(101, region(2)), TilingOption(112, region(4))]}
+    assert autotune(options, each(lambda one: 90 if one.tiling.layer else 95)) == {"a": loop}
+    assert autotune(options, each(lambda one: 95 if one.tiling.layer else 90)) == {"a": region(2)}
+    assert autotune(options, each(lambda _: None)) == {"a": region(2)}  # untried, by the smaller instructions
+    far = {"a": [TilingOption(100, loop), TilingOption(130, region(2))]}
+    assert autotune(far, each(lambda _: None)) == {"a": loop}
