@@ -12,7 +12,7 @@ from accel.catalog.derive_accelerator import derive_accelerator
 from accel.driver.job_stages import requantisation
 from accel.driver.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
-from accel.isa.family_registry import family_of
+from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import REGION
 from accel.lowering.packing.graph_packing import pack
@@ -81,7 +81,7 @@ def compiled(shape: Shape, accelerator: Accelerator) -> Compiled:
     module = pack(module, target)
     for stage in REGION_STAGES:
         module = stage.run(module, target)
-    simulation = simulate(emit(module, accelerator), {}, function=False)
+    simulation = simulate(emit(module, accelerator, arrangement_of(accelerator)), {}, function=False)
     return Compiled(simulation.cycles, sum(len(each.decoded.words) for each in simulation.launches), regions)
 
 
