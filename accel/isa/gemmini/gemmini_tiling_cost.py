@@ -16,6 +16,7 @@ from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
 from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES, GemminiParameters
+from accel.isa.gemmini.gemmini_cache_misses import missed_lines
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates, ceil_div
@@ -43,24 +44,29 @@ def tiling_cost(
     sent = _instructions(c, conv, epilogue, gemm, dim)
     pixels = c.out_rows * c.out_columns
     row = _request(1, parameters)
+    missed = missed_lines(c, conv, parameters)
 
-    def loaded(loads: Int64, rows: Int64, blocks: Int64 | int = 1, most: int = 1) -> Float64:
+    def loaded(loads: Int64, rows: Int64, blocks: Int64 | int = 1, most: int = 1, late: Float64 | int = 0) -> Float64:
         """Cycles of ``loads`` of so many rows, each of ``blocks`` and in requests of at most ``most`` of them.
 
-        Few loads are under way at once, and each waits for memory.
+        Few loads are under way at once, and each waits for memory. ``late`` cycles more are waited for a row's answers.
         """
         beats = rows * np.maximum(np.asarray(blocks) * dim / parameters.dma_bus_bytes, 1)
         alone = (loads * (parameters.answer_latency + _LOAD) + beats) / parameters.commands_tracked
         whole, rest = np.asarray(blocks) // most, np.asarray(blocks) % most
         each = whole * _request(most, parameters) + np.where(rest, _request(rest, parameters), 0)
-        return np.maximum(rows * each, alone)
+        return np.maximum(rows * (each + late / parameters.requests_in_flight), alone)
 
     lines = c.data_rows * c.data_columns
+    late = missed.data * missed.latency / (c.data_loads * lines)
     data = np.where(
-        lines == 1, loaded(sent.data, c.data_blocks), loaded(sent.data, lines, c.data_blocks, gemm.data.blocks)
+        lines == 1,
+        loaded(sent.data, c.data_blocks),
+        loaded(sent.data, lines, c.data_blocks, gemm.data.blocks, late),
     )
     rows = dim * c.in_blocks * c.kernel_rows * c.kernel_columns
-    weights = loaded(sent.weights, rows, c.out_blocks, gemm.weights.blocks)
+    late = missed.weights * missed.latency / (np.maximum(c.weight_loads, 1) * rows)
+    weights = loaded(sent.weights, rows, c.out_blocks, gemm.weights.blocks, late)
     if conv.uniform:
         weights = loaded(sent.weights, np.full_like(rows, dim))
     # all rows of a tile's bias are the same row of DRAM
@@ -83,6 +89,7 @@ def tiling_cost(
         c.tiles * (bias + products * c.reductions + sums + stored + _TILE_WAY) / c.result_contexts + first,
         np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),
         parameters.issue_cycles * sent.total,
+        (missed.data + missed.weights + missed.results) * missed.line_cycles,
     )
     return np.asarray(np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits]))
 

@@ -25,17 +25,17 @@ from accel.util.arrays import Int64, Words
 
 _LOADED, _MADE, _READ, _STORED = range(4)  # the last load and product that wrote a row, product and store that read it
 _KINDS = 4
+# banks: of what is stored, loaded or added, and of what a product reads; the first product that uses a load
 _BANK, _DATA_BANK, _WEIGHTS_BANK, _USER, _QUEUE, _CYCLES, _BEATS, _ADDS, _PAIRED = range(_KINDS, 13)
 _NONE_BELOW, _FACTS = _QUEUE, 13  # facts that may be -1 come first
 _FENCES = 3  # as a queue
 _HEAD, _START, _FREE = range(3)  # of a queue: the instruction that is sent next, when it starts; when one may
 _SUMS, _OVER, _ANSWERED = range(3)  # sums so far, when all is over, when memory has given all answers
-_SEEN, _READ_UNTIL = range(
-    2
-)  # of banks: sums that are over, of the accumulator; until when products read, of the other
+_SEEN, _READ_UNTIL = range(2)  # of banks: how many sums are over; until when products read it
 _BEGIN, _END, _OF = range(3)  # when a sum is added to the accumulator, and to which bank
 _ROW_THIRDS = 7  # thirds of a cycle from one row that is moved to the next: 16 requests under way, an answer after 37
 _LINE, _BEAT = 64, 16  # bytes of the longest request, and of a beat of its answer
+_STORE_THIRDS = 10  # of a row that is stored, with answers of loads between
 _WIDE_THIRDS = 15  # of whole accumulators that are stored: four beats of the bus
 _ANSWER = 60  # cycles until the last row of a load is there
 _TIMES_LONGER = 2  # what the mesh has to do must take than loads that wait for a bank
@@ -97,7 +97,7 @@ def _moves(queue: int, rs1: int, rs2: int) -> tuple[int, int]:
     rows, columns = rs2 >> 48 & 0xFFFF, rs2 >> 32 & 0xFFFF
     if queue == STORE:
         wide = rs2 & rocc.FULL and rs2 & rocc.ACCUMULATOR
-        return rows * (_WIDE_THIRDS if wide else _ROW_THIRDS) // 3 + 1, rows
+        return rows * (_WIDE_THIRDS if wide else _STORE_THIRDS) // 3 + 1, rows
     requests = ((rs1 & _LINE - 1) + columns + _LINE - 1) // _LINE  # of a row, which may begin within a line
     beats = (columns + _BEAT - 1) // _BEAT + requests - 1
     return rows * max(_ROW_THIRDS * requests, 3 * beats) // 3 + 1, rows * beats
@@ -221,7 +221,7 @@ def _has_time(facts: Int64, index: int, ahead: Int64, product: int) -> bool:
     if user < 0 or facts[index, _BANK] < 0:
         return False
     products, loads = ahead[user, 0] - ahead[product, 0], ahead[user, 1] - ahead[index, 1]
-    return bool(products > _TIMES_LONGER * loads + _ANSWER)
+    return bool(products > _TIMES_LONGER * (loads + _ANSWER))
 
 
 @compiled
@@ -308,6 +308,8 @@ def _merge(facts: Int64, ahead: Int64, dim: int, banks: Int64, order: Int64) -> 
                 order[sent] = index
                 sent += 1
             _send(facts, index, ends, sums, banks, queues[chosen], clock, dim)
+            if chosen == LOAD and _has_time(facts, index, ahead, queues[EXECUTE, _HEAD]):  # memory may take longer
+                queues[LOAD, _FREE] = max(queues[LOAD, _FREE], begin + _TIMES_LONGER * facts[index, _CYCLES])
             queues[chosen, _HEAD], queues[chosen, _START] = _next(facts, chosen, index + 1, fence), -1
         if fence < count:
             order[sent] = fence
