@@ -33,6 +33,7 @@ _TILE_WAY = 100  # cycles of a tile from its bias to its results in DRAM, beside
 _STEP_GAP, _TILE_GAP = 0.75, 0.5  # times the rows of the mesh, in which it is empty: between steps, between tiles
 _KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside its rows, and with few of them
 _STEP_WAY = 80  # cycles of a step from its data to its products
+_IN_THE_WAY = 0.05  # of what is moved, which keeps products from their banks
 
 
 def tiling_cost(
@@ -91,7 +92,8 @@ def tiling_cost(
         parameters.issue_cycles * sent.total,
         (missed.data + missed.weights + missed.results) * missed.line_cycles,
     )
-    return np.asarray(np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits]))
+    slowest = np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits])
+    return np.asarray(slowest + _IN_THE_WAY * (loading + c.tiles * stored))
 
 
 def _product_cycles(
