@@ -31,8 +31,11 @@ class MissedLines:
     line_cycles: float
 
 
-def missed_lines(c: Candidates, conv: Convolution, parameters: GemminiParameters) -> MissedLines:
-    """Returns the lines that candidates (n,) read and write past the L2."""
+def missed_lines(c: Candidates, conv: Convolution, parameters: GemminiParameters, *, side_by_side: bool) -> MissedLines:
+    """Returns the lines that candidates (n,) read and write past the L2.
+
+    Weights of all output channels may lie ``side_by_side`` in DRAM, so that tiles of few share lines with others.
+    """
     memory, dim = parameters.memory, parameters.dim
     none = np.zeros(c.tiles.shape)
     if memory is None:
@@ -56,6 +59,9 @@ def missed_lines(c: Candidates, conv: Convolution, parameters: GemminiParameters
     kept = np.where(data_stay, data + weights, data + group) <= memory.l2_bytes
     loads = np.maximum(c.weight_loads, stacks) / (stacks * c.reductions)
     read = weights * np.where(kept | conv.uniform, 1, np.maximum(loads, 1))
+    if side_by_side:
+        row = c.out_blocks * dim
+        read = read * np.where(stacks == 1, 1, 1 + (LINE_BYTES - np.gcd(row, LINE_BYTES)) / row)
     latency, line_cycles = _behind_l2(memory, int(np.min(everything)))
     written = 2 * results / LINE_BYTES  # each line is read before it is written
     return MissedLines(

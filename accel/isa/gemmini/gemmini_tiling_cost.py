@@ -45,7 +45,7 @@ def tiling_cost(
     sent = _instructions(c, conv, epilogue, gemm, dim)
     pixels = c.out_rows * c.out_columns
     row = _request(1, parameters)
-    missed = missed_lines(c, conv, parameters)
+    missed = missed_lines(c, conv, parameters, side_by_side=gemm.weights.blocks > 1)
 
     def loaded(loads: Int64, rows: Int64, blocks: Int64 | int = 1, most: int = 1, late: Float64 | int = 0) -> Float64:
         """Cycles of ``loads`` of so many rows, each of ``blocks`` and in requests of at most ``most`` of them.
