@@ -26,20 +26,22 @@ class MissedLines:
 
     data: Float64
     weights: Float64
-    results: float
+    results: Float64
     latency: float
     line_cycles: float
 
 
-def missed_lines(c: Candidates, conv: Convolution, parameters: GemminiParameters, *, side_by_side: bool) -> MissedLines:
+def missed_lines(
+    c: Candidates, conv: Convolution, parameters: GemminiParameters, *, weights_in_rows: bool, results_in_rows: bool
+) -> MissedLines:
     """Returns the lines that candidates (n,) read and write past the L2.
 
-    Weights of all output channels may lie ``side_by_side`` in DRAM, so that tiles of few share lines with others.
+    Weights, or results, of all output channels may lie in rows in DRAM, so that tiles of few share lines with others.
     """
     memory, dim = parameters.memory, parameters.dim
     none = np.zeros(c.tiles.shape)
     if memory is None:
-        return MissedLines(none, none, 0, 0, 0)
+        return MissedLines(none, none, none, 0, 0)
     stacks = conv.out_blocks // c.out_blocks
     spatial = c.tiles // stacks
     rows = (c.out_rows - 1) * conv.strides[0] + (conv.kernel[0] - 1) * conv.dilation[0] + 1
@@ -59,15 +61,16 @@ def missed_lines(c: Candidates, conv: Convolution, parameters: GemminiParameters
     kept = np.where(data_stay, data + weights, data + group) <= memory.l2_bytes
     loads = np.maximum(c.weight_loads, stacks) / (stacks * c.reductions)
     read = weights * np.where(kept | conv.uniform, 1, np.maximum(loads, 1))
-    if side_by_side:
-        row = c.out_blocks * dim
-        read = read * np.where(stacks == 1, 1, 1 + (LINE_BYTES - np.gcd(row, LINE_BYTES)) / row)
+    row = c.out_blocks * dim
+    shared = np.where(stacks == 1, 1, 1 + (LINE_BYTES - np.gcd(row, LINE_BYTES)) / row)
+    if weights_in_rows:
+        read = read * shared
+    written = 2 * results / LINE_BYTES * np.where(results_in_rows, shared, 1)  # each is read before it is written
     latency, line_cycles = _behind_l2(memory, int(np.min(everything)))
-    written = 2 * results / LINE_BYTES  # each line is read before it is written
     return MissedLines(
         np.asarray(np.where(past, image * passes, 0) / LINE_BYTES, np.float64),
         np.asarray(np.where(past, read, 0) / LINE_BYTES, np.float64),
-        float(written) if past.all() else 0,
+        np.asarray(np.where(past, written, 0), np.float64),
         latency,
         line_cycles,
     )

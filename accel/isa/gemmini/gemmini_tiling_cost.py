@@ -45,7 +45,9 @@ def tiling_cost(
     sent = _instructions(c, conv, epilogue, gemm, dim)
     pixels = c.out_rows * c.out_columns
     row = _request(1, parameters)
-    missed = missed_lines(c, conv, parameters, side_by_side=gemm.weights.blocks > 1)
+    missed = missed_lines(
+        c, conv, parameters, weights_in_rows=gemm.weights.blocks > 1, results_in_rows=gemm.data.blocks > 1
+    )
 
     def loaded(loads: Int64, rows: Int64, blocks: Int64 | int = 1, most: int = 1, late: Float64 | int = 0) -> Float64:
         """Cycles of ``loads`` of so many rows, each of ``blocks`` and in requests of at most ``most`` of them.
@@ -74,6 +76,7 @@ def tiling_cost(
     bias = sent.bias * (parameters.answer_latency + _LOAD + dim) / parameters.commands_tracked
     wide = ACC_BYTES * dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
     stored = c.out_blocks * pixels * (max(row, wide) if epilogue.wide else row)
+    stored = stored + missed.results * missed.latency / (c.tiles * parameters.requests_in_flight)
     product = dim * (1 if accelerator.memories[0].banks > 1 else 2)
     products = _product_cycles(c, conv, sent, dim, product)
     sums = product * sent.sums
