@@ -38,7 +38,7 @@ _LINE, _BEAT = 64, 16  # bytes of the longest request, and of a beat of its answ
 _STORE_THIRDS = 10  # of a row that is stored, with answers of loads between
 _WIDE_THIRDS = 15  # of whole accumulators that are stored: four beats of the bus
 _ANSWER = 60  # cycles until the last row of a load is there
-_TIMES_LONGER = 2  # what the mesh has to do must take than loads that wait for a bank
+_MARGIN = 2  # of the time that the mesh has to do before it waits for a move
 _FEWEST_ROWS = 7  # cycles from one product of few rows to the next, where the weights stay
 _DRAIN = 10  # cycles, beside twice the mesh's rows, until a product is in the accumulator
 
@@ -80,15 +80,15 @@ def _bank(m: Int64, place: int, memory: int) -> int:
 
 
 @compiled
-def _note_user(m: Int64, place: int, spad: Int64, acc: Int64, facts: Int64, index: int) -> None:
-    """Note the first product that uses what a load has brought to the range at ``place``."""
+def _note_user(m: Int64, place: int, spad: Int64, acc: Int64, facts: Int64, index: int, kind: int) -> None:
+    """Note the first product that uses what a load brings to the range at ``place``, or writes where a store reads."""
     if m[place] < 0:
         return
     table = acc if m[place] == 1 else spad
     for row in range(m[place + 1], min(max(m[place + 2], m[place + 1] + 1), len(table))):
-        load = table[row, _LOADED]
-        if load >= 0 and facts[load, _USER] < 0:
-            facts[load, _USER] = index
+        move = table[row, kind]
+        if move >= 0 and facts[move, _USER] < 0:
+            facts[move, _USER] = index
 
 
 @compiled
@@ -137,13 +137,14 @@ def _read_facts(m: Int64, words: Int64, spad: Int64, acc: Int64, facts: Int64) -
             facts[index, _LOADED] = max(_last(m, one, spad, acc, _LOADED), _last(m, other, spad, acc, _LOADED))
             facts[index, _STORED] = _last(m, one, spad, acc, _STORED)
             _note(m, one, spad, acc, _MADE, index)
-            _note_user(m, other, spad, acc, facts, index)
+            _note_user(m, other, spad, acc, facts, index, _LOADED)
+            _note_user(m, one, spad, acc, facts, index, _STORED)
             preload = index
         else:
             facts[index, _LOADED] = max(_last(m, one, spad, acc, _LOADED), _last(m, other, spad, acc, _LOADED))
             fewest = _FEWEST_ROWS if m[held + at.S_B] < 0 else m[at.DIM]  # weights that stay are not read
             facts[index, _CYCLES] = max(fewest, rs1 >> 48 & 0xFFFF)
-            _note_user(m, one, spad, acc, facts, index)
+            _note_user(m, one, spad, acc, facts, index, _LOADED)
             facts[index, _DATA_BANK] = _bank(m, one, 0)
             _note(m, one, spad, acc, _READ, index)
             _note(m, other, spad, acc, _READ, index)
@@ -211,17 +212,19 @@ def _startable(facts: Int64, index: int, ends: Int64) -> int:
 
 
 @compiled
-def _has_time(facts: Int64, index: int, ahead: Int64, product: int) -> bool:
-    """Whether the mesh has enough to do before it uses what a load brings, from the ``product`` on that is next.
+def _times_longer(facts: Int64, index: int, ahead: Int64, product: int) -> int:
+    """How many times as long a move may take, from the ``product`` on that is next; 1: the mesh would wait for it.
 
-    ``ahead`` (n + 1, 2) are cycles of the products and of the loads before each instruction. What is loaded for the
-    same product stands between the load and it.
+    ``ahead`` (n + 1, 3) are cycles of each queue before an instruction. The moves that the first product which waits
+    for this one waits for too stand between the two.
     """
-    user = facts[index, _USER]
-    if user < 0 or facts[index, _BANK] < 0:
-        return False
-    products, loads = ahead[user, 0] - ahead[product, 0], ahead[user, 1] - ahead[index, 1]
-    return bool(products > _TIMES_LONGER * (loads + _ANSWER))
+    user, queue = facts[index, _USER], facts[index, _QUEUE]
+    if user < 0:
+        return 1
+    products, moves = ahead[user, EXECUTE] - ahead[product, EXECUTE], ahead[user, queue] - ahead[index, queue]
+    if queue == STORE:
+        return int(max(products // (_MARGIN * (moves + _ANSWER)), 1))
+    return int(max(min(products // (moves + _ANSWER), _MARGIN), 1))
 
 
 @compiled
@@ -236,7 +239,7 @@ def _first(
     fence: int,
 ) -> int:
     """The queue whose next instruction starts first of those before ``fence``."""
-    chosen = -1
+    chosen, product = -1, queues[EXECUTE, _HEAD]
     for queue in range(len(queues)):
         index = queues[queue, _HEAD]
         if index == fence:
@@ -249,7 +252,7 @@ def _first(
         start = queues[queue, _START]
         if queue == STORE and facts[index, _BANK] >= 0:  # sums that were sent since may be in its way
             start = _between_sums(sums, clock[_SUMS], banks, facts[index, _BANK], start, 1) - 1
-        elif queue == LOAD and _has_time(facts, index, ahead, queues[EXECUTE, _HEAD]):
+        elif queue == LOAD and facts[index, _BANK] >= 0 and _times_longer(facts, index, ahead, product) > 1:
             start = max(start, banks[facts[index, _BANK], _READ_UNTIL])  # rows that come would be in the way
         queues[queue, _START] = start
         earlier = chosen < 0 or start < queues[chosen, _START]
@@ -308,8 +311,9 @@ def _merge(facts: Int64, ahead: Int64, dim: int, banks: Int64, order: Int64) -> 
                 order[sent] = index
                 sent += 1
             _send(facts, index, ends, sums, banks, queues[chosen], clock, dim)
-            if chosen == LOAD and _has_time(facts, index, ahead, queues[EXECUTE, _HEAD]):  # memory may take longer
-                queues[LOAD, _FREE] = max(queues[LOAD, _FREE], begin + _TIMES_LONGER * facts[index, _CYCLES])
+            if chosen != EXECUTE:  # memory may take longer
+                times = _times_longer(facts, index, ahead, queues[EXECUTE, _HEAD])
+                queues[chosen, _FREE] = max(queues[chosen, _FREE], begin + times * facts[index, _CYCLES])
             queues[chosen, _HEAD], queues[chosen, _START] = _next(facts, chosen, index + 1, fence), -1
         if fence < count:
             order[sent] = fence
@@ -342,10 +346,9 @@ def order_signature() -> Signature:
 
 
 def _cycles_ahead(facts: Int64) -> Int64:
-    """The cycles (n + 1, 2) of the products, and of the loads, before each instruction."""
-    of_queue = facts[:, [_QUEUE]] == np.array([EXECUTE, LOAD])
-    ahead = np.zeros((len(facts) + 1, 2), np.int64)
-    ahead[1:] = np.cumsum(facts[:, [_CYCLES]] * of_queue, axis=0)
+    """The cycles (n + 1, 3) of each queue before each instruction."""
+    ahead = np.zeros((len(facts) + 1, 3), np.int64)
+    ahead[1:] = np.cumsum(facts[:, [_CYCLES]] * (facts[:, [_QUEUE]] == np.arange(3)), axis=0)
     return ahead
 
 
