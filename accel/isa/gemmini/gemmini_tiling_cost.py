@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
+from accel.accelerator.memories import Memory
 from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES, GemminiParameters
 from accel.isa.gemmini.gemmini_cache_misses import missed_lines
@@ -77,9 +78,9 @@ def tiling_cost(
     wide = ACC_BYTES * dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
     stored = c.out_blocks * pixels * (max(row, wide) if epilogue.wide else row)
     stored = stored + missed.results * missed.latency / (c.tiles * parameters.requests_in_flight)
-    product = dim * (1 if accelerator.memories[0].banks > 1 else 2)
+    product = dim * (1 + _shared_banks(c, dim, accelerator.memories[0]))
     products = _product_cycles(c, conv, sent, dim, product)
-    sums = product * sent.sums
+    sums = dim * (1 if accelerator.memories[0].banks > 1 else 2) * sent.sums
     steps, first = c.tiles * c.reductions, data + weights
     loading = c.data_loads * data + c.weight_loads * weights + c.tiles * bias
     if epilogue.products:  # their weights are loaded for each group of output channels
@@ -99,8 +100,24 @@ def tiling_cost(
     return np.asarray(slowest + _IN_THE_WAY * (loading + c.tiles * stored))
 
 
+def _shared_banks(c: Candidates, dim: int, memory: Memory) -> Float64:
+    """The share (n,) of a step's products whose data and weights are in one bank, which are read one after the other.
+
+    In each half of the memory the data lie at the beginning and the weights at the end, of one context or of both.
+    """
+    if memory.banks == 1:
+        return np.ones(c.tiles.shape)
+    bank, half = memory.depth // memory.banks, memory.depth // 2
+    data = c.data_blocks * c.data_rows * c.data_columns
+    weights = dim * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
+    first = (half - weights) // bank * bank  # of the first bank that has weights
+    data_there = np.clip(data - first, 0, data) / data
+    weights_there = np.clip(first + bank - half + weights, 0, weights) / weights
+    return np.asarray(data_there * weights_there, np.float64)
+
+
 def _product_cycles(
-    c: Candidates, conv: Convolution, sent: "_Instructions", dim: int, product: int
+    c: Candidates, conv: Convolution, sent: "_Instructions", dim: int, product: Float64
 ) -> npt.NDArray[np.float64]:
     """Cycles of the products of a step: of lines shorter than the mesh, only the first brings their weights."""
     line = np.where(_is_dense(c), c.out_rows * c.out_columns, np.where(c.out_columns == 1, c.out_rows, c.out_columns))
