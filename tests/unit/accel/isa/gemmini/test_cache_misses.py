@@ -82,4 +82,4 @@ def test_what_fits_is_not_missed() -> None:
     for memory in (None, MemoryHierarchy(l2_bytes=512 * KIB)):
         parameters = GemminiParameters(memory=memory)
         found = missed_lines(c, layer(), parameters, weights_in_rows=True, results_in_rows=True)
-        assert not found.data.any() and not found.weights.any() and not found.results.any()
+        assert not any(each.any() for each in (found.data, found.weights, found.results))
