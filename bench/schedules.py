@@ -16,7 +16,7 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import quantize_model
-from accel.isa.family_registry import family_of
+from accel.isa.family_registry import arrangement_of, family_of
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.timing.vta_work import work_of
@@ -76,7 +76,7 @@ def build(model: onnx.ModelProto, accelerator: Accelerator, host_nodes: Collecti
     module = pack(partition(module, target, cost, RegionTimer(target).times, host_nodes), target)
     for stage in REGION_STAGES:
         module = stage.run(module, target)
-    return emit(module, accelerator)
+    return emit(module, accelerator, arrangement_of(accelerator))
 
 
 def whole() -> None:

@@ -16,7 +16,7 @@ from accel.driver.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.frontend.quantize.scale_grid import Scheme
-from accel.isa.family_registry import family_of
+from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.autotune import Measure
@@ -45,7 +45,7 @@ def cycles_of(chosen: ir.IRModule, target: Target) -> int:
     module = pack(chosen, target)
     for stage in REGION_STAGES:
         module = stage.run(module, target)
-    return simulate(emit(module, target.accelerator), {}, function=False).cycles
+    return simulate(emit(module, target.accelerator, arrangement_of(target.accelerator)), {}, function=False).cycles
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ from accel.isa.gemmini.stream.loop_expansion import expansion_signature
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_stream
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
-from accel.isa.gemmini.timing.issue_order import issue_order, order_signature
+from accel.isa.gemmini.timing.issue_order import facts_signature, issue_order, order_signature
 from accel.isa.gemmini.timing.machine.machine import machine_signature, preparation_signature
 from accel.isa.gemmini.timing.machine.memory_hierarchy import warming_signature
 from accel.isa.gemmini.timing.recorded_runs import replay
@@ -161,6 +161,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
             machine_signature(),
             preparation_signature(),
             keeping_signature(),
+            facts_signature(),
             order_signature(),
             warming_signature(),
             bounds_signature(),

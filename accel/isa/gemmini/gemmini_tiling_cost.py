@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
+from accel.accelerator.memories import Memory
 from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES, GemminiParameters
+from accel.isa.gemmini.gemmini_cache_misses import missed_lines
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates, ceil_div
@@ -32,6 +34,7 @@ _TILE_WAY = 100  # cycles of a tile from its bias to its results in DRAM, beside
 _STEP_GAP, _TILE_GAP = 0.75, 0.5  # times the rows of the mesh, in which it is empty: between steps, between tiles
 _KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside its rows, and with few of them
 _STEP_WAY = 80  # cycles of a step from its data to its products
+_IN_THE_WAY = 0.05  # of what is moved, which keeps products from their banks
 
 
 def tiling_cost(
@@ -43,33 +46,41 @@ def tiling_cost(
     sent = _instructions(c, conv, epilogue, gemm, dim)
     pixels = c.out_rows * c.out_columns
     row = _request(1, parameters)
+    missed = missed_lines(
+        c, conv, parameters, weights_in_rows=gemm.weights.blocks > 1, results_in_rows=gemm.data.blocks > 1
+    )
 
-    def loaded(loads: Int64, rows: Int64, blocks: Int64 | int = 1, most: int = 1) -> Float64:
+    def loaded(loads: Int64, rows: Int64, blocks: Int64 | int = 1, most: int = 1, late: Float64 | int = 0) -> Float64:
         """Cycles of ``loads`` of so many rows, each of ``blocks`` and in requests of at most ``most`` of them.
 
-        Few loads are under way at once, and each waits for memory.
+        Few loads are under way at once, and each waits for memory. ``late`` cycles more are waited for a row's answers.
         """
         beats = rows * np.maximum(np.asarray(blocks) * dim / parameters.dma_bus_bytes, 1)
         alone = (loads * (parameters.answer_latency + _LOAD) + beats) / parameters.commands_tracked
         whole, rest = np.asarray(blocks) // most, np.asarray(blocks) % most
         each = whole * _request(most, parameters) + np.where(rest, _request(rest, parameters), 0)
-        return np.maximum(rows * each, alone)
+        return np.maximum(rows * (each + late / parameters.requests_in_flight), alone)
 
     lines = c.data_rows * c.data_columns
+    late = missed.data * missed.latency / (c.data_loads * lines)
     data = np.where(
-        lines == 1, loaded(sent.data, c.data_blocks), loaded(sent.data, lines, c.data_blocks, gemm.data.blocks)
+        lines == 1,
+        loaded(sent.data, c.data_blocks),
+        loaded(sent.data, lines, c.data_blocks, gemm.data.blocks, late),
     )
     rows = dim * c.in_blocks * c.kernel_rows * c.kernel_columns
-    weights = loaded(sent.weights, rows, c.out_blocks, gemm.weights.blocks)
+    late = missed.weights * missed.latency / (np.maximum(c.weight_loads, 1) * rows)
+    weights = loaded(sent.weights, rows, c.out_blocks, gemm.weights.blocks, late)
     if conv.uniform:
         weights = loaded(sent.weights, np.full_like(rows, dim))
     # all rows of a tile's bias are the same row of DRAM
     bias = sent.bias * (parameters.answer_latency + _LOAD + dim) / parameters.commands_tracked
     wide = ACC_BYTES * dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
     stored = c.out_blocks * pixels * (max(row, wide) if epilogue.wide else row)
-    product = dim * (1 if accelerator.memories[0].banks > 1 else 2)
+    stored = stored + missed.results * missed.latency / (c.tiles * parameters.requests_in_flight)
+    product = dim * (1 + _shared_banks(c, dim, accelerator.memories[0]))
     products = _product_cycles(c, conv, sent, dim, product)
-    sums = product * sent.sums
+    sums = dim * (1 if accelerator.memories[0].banks > 1 else 2) * sent.sums
     steps, first = c.tiles * c.reductions, data + weights
     loading = c.data_loads * data + c.weight_loads * weights + c.tiles * bias
     if epilogue.products:  # their weights are loaded for each group of output channels
@@ -83,12 +94,30 @@ def tiling_cost(
         c.tiles * (bias + products * c.reductions + sums + stored + _TILE_WAY) / c.result_contexts + first,
         np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),
         parameters.issue_cycles * sent.total,
+        (missed.data + missed.weights + missed.results) * missed.line_cycles,
     )
-    return np.asarray(np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits]))
+    slowest = np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits])
+    return np.asarray(slowest + _IN_THE_WAY * (loading + c.tiles * stored))
+
+
+def _shared_banks(c: Candidates, dim: int, memory: Memory) -> Float64:
+    """The share (n,) of a step's products whose data and weights are in one bank, which are read one after the other.
+
+    In each half of the memory the data lie at the beginning and the weights at the end, of one context or of both.
+    """
+    if memory.banks == 1:
+        return np.ones(c.tiles.shape)
+    bank, half = memory.depth // memory.banks, memory.depth // 2
+    data = c.data_blocks * c.data_rows * c.data_columns
+    weights = dim * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
+    first = (half - weights) // bank * bank  # of the first bank that has weights
+    data_there = np.clip(data - first, 0, data) / data
+    weights_there = np.clip(first + bank - half + weights, 0, weights) / weights
+    return np.asarray(data_there * weights_there, np.float64)
 
 
 def _product_cycles(
-    c: Candidates, conv: Convolution, sent: "_Instructions", dim: int, product: int
+    c: Candidates, conv: Convolution, sent: "_Instructions", dim: int, product: Float64
 ) -> npt.NDArray[np.float64]:
     """Cycles of the products of a step: of lines shorter than the mesh, only the first brings their weights."""
     line = np.where(_is_dense(c), c.out_rows * c.out_columns, np.where(c.out_columns == 1, c.out_rows, c.out_columns))

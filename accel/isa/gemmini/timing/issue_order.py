@@ -4,8 +4,9 @@ A processor sends them one after the other, and the station holds few: behind th
 sent, and behind its products no load. Each queue keeps its own order here, and instructions of different queues that
 share rows keep theirs; the others are merged in the order in which they would start if the station had no end.
 
-Cycles are about those of the recorded design, and not the document's: the words of a program do not depend on its
-timing.
+What moves shares the answers of memory, a store reads a bank of the accumulator only while no sum is added to it, and
+each waits for the instructions whose rows it shares. Cycles are about those of the recorded design, and not the
+document's: the words of a program do not depend on its timing.
 """
 
 import numpy as np
@@ -19,25 +20,36 @@ from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.build import new_machine
 from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE, queue_of
 from accel.isa.gemmini.timing.machine.station import entry_at, fill_entry, note_configuration
-from accel.isa.kernel_types import MATRIX, VECTOR
+from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR
 from accel.util.arrays import Int64, Words
 
-_LOADED, _MADE, _READ = range(3)  # until when the last load, the last product, the last reader has a row
+_LOADED, _MADE, _READ, _STORED = range(4)  # the last load and product that wrote a row, product and store that read it
+_KINDS = 4
+# banks: of what is stored, loaded or added, and of what a product reads; the first product that uses a load
+_BANK, _DATA_BANK, _WEIGHTS_BANK, _USER, _QUEUE, _CYCLES, _BEATS, _ADDS, _PAIRED = range(_KINDS, 13)
+_NONE_BELOW, _FACTS = _QUEUE, 13  # facts that may be -1 come first
+_FENCES = 3  # as a queue
+_HEAD, _START, _FREE = range(3)  # of a queue: the instruction that is sent next, when it starts; when one may
+_SUMS, _OVER, _ANSWERED = range(3)  # sums so far, when all is over, when memory has given all answers
+_SEEN, _READ_UNTIL = range(2)  # of banks: how many sums are over; until when products read it
+_BEGIN, _END, _OF = range(3)  # when a sum is added to the accumulator, and to which bank
 _ROW_THIRDS = 7  # thirds of a cycle from one row that is moved to the next: 16 requests under way, an answer after 37
 _LINE, _BEAT = 64, 16  # bytes of the longest request, and of a beat of its answer
+_STORE_THIRDS = 10  # of a row that is stored, with answers of loads between
 _WIDE_THIRDS = 15  # of whole accumulators that are stored: four beats of the bus
 _ANSWER = 60  # cycles until the last row of a load is there
+_MARGIN = 2  # of the time that the mesh has to do before it waits for a move
 _FEWEST_ROWS = 7  # cycles from one product of few rows to the next, where the weights stay
 _DRAIN = 10  # cycles, beside twice the mesh's rows, until a product is in the accumulator
 
 
 @compiled
-def _since(m: Int64, place: int, spad: Int64, acc: Int64, kind: int) -> int:
-    """From when on the rows of the range at ``place`` are free of a kind of access.
+def _last(m: Int64, place: int, spad: Int64, acc: Int64, kind: int) -> int:
+    """The last instruction of a kind with the rows of the range at ``place``; -1: there is none.
 
     With a stride of 0 the range is empty, and its first row is meant.
     """
-    latest = 0
+    latest = -1
     if m[place] < 0:
         return latest
     table = acc if m[place] == 1 else spad
@@ -47,75 +59,267 @@ def _since(m: Int64, place: int, spad: Int64, acc: Int64, kind: int) -> int:
 
 
 @compiled
-def _until(m: Int64, place: int, spad: Int64, acc: Int64, kind: int, time: int) -> None:
-    """Note until when a kind of access has the rows of the range at ``place``, as :func:`_since` takes them."""
+def _note(m: Int64, place: int, spad: Int64, acc: Int64, kind: int, index: int) -> None:
+    """Note the last instruction of a kind with the rows of the range at ``place``, as :func:`_last` takes them."""
     if m[place] < 0:
         return
     table = acc if m[place] == 1 else spad
     for row in range(m[place + 1], min(max(m[place + 2], m[place + 1] + 1), len(table))):
-        table[row, kind] = max(table[row, kind], time)
+        table[row, kind] = index
 
 
 @compiled
-def _moved(queue: int, rs1: int, rs2: int) -> int:
-    """Cycles from one move to the next."""
+def _bank(m: Int64, place: int, memory: int) -> int:
+    """The bank in which a range begins; -1: it is of the other ``memory``, or there is no other bank."""
+    banks, rows = m[at.ACC_BANKS], m[at.ACC_BANK_ROWS]
+    if memory == 0:
+        banks, rows = m[at.SPAD_BANKS], m[at.SPAD_BANK_ROWS]
+    if m[place] != memory or banks == 1:
+        return -1
+    return int(min(m[place + 1] // rows, banks - 1))
+
+
+@compiled
+def _note_user(m: Int64, place: int, spad: Int64, acc: Int64, facts: Int64, index: int, kind: int) -> None:
+    """Note the first product that uses what a load brings to the range at ``place``, or writes where a store reads."""
+    if m[place] < 0:
+        return
+    table = acc if m[place] == 1 else spad
+    for row in range(m[place + 1], min(max(m[place + 2], m[place + 1] + 1), len(table))):
+        move = table[row, kind]
+        if move >= 0 and facts[move, _USER] < 0:
+            facts[move, _USER] = index
+
+
+@compiled
+def _moves(queue: int, rs1: int, rs2: int) -> tuple[int, int]:
+    """Cycles from one move to the next if it is alone, and beats of the answers of memory."""
     rows, columns = rs2 >> 48 & 0xFFFF, rs2 >> 32 & 0xFFFF
     if queue == STORE:
         wide = rs2 & rocc.FULL and rs2 & rocc.ACCUMULATOR
-        return rows * (_WIDE_THIRDS if wide else _ROW_THIRDS) // 3 + 1
+        return rows * (_WIDE_THIRDS if wide else _STORE_THIRDS) // 3 + 1, rows
     requests = ((rs1 & _LINE - 1) + columns + _LINE - 1) // _LINE  # of a row, which may begin within a line
-    thirds = max(_ROW_THIRDS * requests, 3 * ((columns + _BEAT - 1) // _BEAT + requests - 1))
-    return rows * thirds // 3 + 1
+    beats = (columns + _BEAT - 1) // _BEAT + requests - 1
+    return rows * max(_ROW_THIRDS * requests, 3 * beats) // 3 + 1, rows * beats
 
 
 @compiled
-def _starts(m: Int64, words: Int64, spad: Int64, acc: Int64, starts: Int64) -> None:
-    """When each instruction (n,) would start, a preload with its compute; rows are (rows, 3) of times."""
-    free = np.zeros(3, np.int64)
-    over, preload = 0, -1
-    held = entry_at(EXECUTE, 1)
+def _read_facts(m: Int64, words: Int64, spad: Int64, acc: Int64, facts: Int64) -> None:
+    """What the order takes of each instruction (n, _FACTS): its queue, what it waits for, what it takes.
+
+    ``spad`` and ``acc`` (rows, _KINDS) are of -1, and so are the facts that an instruction may not have.
+    """
+    preload, held = -1, entry_at(EXECUTE, 1)
     for index in range(len(words)):
         funct, rs1, rs2 = words[index, 0], words[index, 1], words[index, 2]
+        queue = _FENCES if funct == rocc.FENCE else queue_of(funct, rs1)
+        facts[index, _QUEUE] = queue
         if funct == rocc.FENCE:
-            free[LOAD] = free[EXECUTE] = free[STORE] = over = max(over, free[LOAD], free[EXECUTE], free[STORE])
-            starts[index] = over
             continue
-        queue = queue_of(funct, rs1)
         entry = held if funct == rocc.PRELOAD else entry_at(queue, 0)
         fill_entry(m, entry, queue, funct, rs1, rs2)
         one, other = entry + at.S_A, entry + at.S_B
-        start = free[queue]
         if funct == rocc.CONFIG:
             pass
         elif queue == LOAD:
-            start = max(start, _since(m, one, spad, acc, _MADE), _since(m, one, spad, acc, _READ))
-            free[queue] = start + _moved(queue, rs1, rs2)
-            over = max(over, free[queue] + _ANSWER)
-            _until(m, one, spad, acc, _LOADED, free[queue] + _ANSWER)
+            for kind in (_MADE, _READ, _STORED):
+                facts[index, kind] = _last(m, one, spad, acc, kind)
+            _note(m, one, spad, acc, _LOADED, index)
+            facts[index, _BANK] = _bank(m, one, 0)
+            facts[index, _CYCLES], facts[index, _BEATS] = _moves(queue, rs1, rs2)
         elif queue == STORE:
-            start = max(start, _since(m, one, spad, acc, _MADE), _since(m, one, spad, acc, _LOADED))
-            free[queue] = start + _moved(queue, rs1, rs2)
-            over = max(over, free[queue])
-            _until(m, one, spad, acc, _READ, free[queue])
+            for kind in (_LOADED, _MADE):
+                facts[index, kind] = _last(m, one, spad, acc, kind)
+            _note(m, one, spad, acc, _STORED, index)
+            facts[index, _BANK] = _bank(m, one, 1)
+            facts[index, _CYCLES], facts[index, _BEATS] = _moves(queue, rs1, rs2)
         elif funct == rocc.PRELOAD:
-            start = max(start, _since(m, one, spad, acc, _LOADED), _since(m, one, spad, acc, _READ))
-            start = max(start, _since(m, other, spad, acc, _LOADED))
-            free[queue], preload = start, index
-            _until(m, one, spad, acc, _MADE, start)
+            facts[index, _LOADED] = max(_last(m, one, spad, acc, _LOADED), _last(m, other, spad, acc, _LOADED))
+            facts[index, _STORED] = _last(m, one, spad, acc, _STORED)
+            _note(m, one, spad, acc, _MADE, index)
+            _note_user(m, other, spad, acc, facts, index, _LOADED)
+            _note_user(m, one, spad, acc, facts, index, _STORED)
+            preload = index
         else:
-            start = max(start, _since(m, one, spad, acc, _LOADED), _since(m, other, spad, acc, _LOADED))
+            facts[index, _LOADED] = max(_last(m, one, spad, acc, _LOADED), _last(m, other, spad, acc, _LOADED))
             fewest = _FEWEST_ROWS if m[held + at.S_B] < 0 else m[at.DIM]  # weights that stay are not read
-            free[queue] = start + max(fewest, rs1 >> 48 & 0xFFFF)
-            over = max(over, free[queue] + 2 * m[at.DIM] + _DRAIN)
-            _until(m, one, spad, acc, _READ, free[queue])
-            _until(m, other, spad, acc, _READ, free[queue])
+            facts[index, _CYCLES] = max(fewest, rs1 >> 48 & 0xFFFF)
+            _note_user(m, one, spad, acc, facts, index, _LOADED)
+            facts[index, _DATA_BANK] = _bank(m, one, 0)
+            _note(m, one, spad, acc, _READ, index)
+            _note(m, other, spad, acc, _READ, index)
             if preload >= 0:
-                _until(m, held + at.S_A, spad, acc, _MADE, free[queue] + 2 * m[at.DIM] + _DRAIN)
-                _until(m, held + at.S_B, spad, acc, _READ, free[queue])
-                if preload == index - 1:
-                    starts[preload] = start
-        starts[index] = start
+                _note(m, held + at.S_A, spad, acc, _MADE, index)
+                _note(m, held + at.S_B, spad, acc, _READ, index)
+                facts[index, _WEIGHTS_BANK] = _bank(m, held + at.S_B, 0)
+                facts[index, _BANK] = _bank(m, held + at.S_A, 1)
+                facts[index, _ADDS] = words[preload, 2] >> 30 & 1
+                facts[preload, _PAIRED] = preload == index - 1
         note_configuration(m, queue, funct, rs1, rs2)
+
+
+@compiled
+def _cleared(facts: Int64, index: int, ends: Int64) -> int:
+    """When what an instruction waits for is over; -1: some of it has not been sent.
+
+    ``ends`` (n, 2) are when an instruction has read its rows, and when it has written them; -1 before it is sent.
+    """
+    time = 0
+    for kind in range(_KINDS):
+        other = facts[index, kind]
+        if other >= 0:
+            end = ends[other, 1 if kind in (_LOADED, _MADE) else 0]
+            if end < 0:
+                return -1
+            time = max(time, end)
+    return time
+
+
+@compiled
+def _between_sums(sums: Int64, count: int, banks: Int64, bank: int, time: int, cycles: int) -> int:
+    """When ``cycles`` of reading a bank are over, which begin at ``time``: it is read while no sum is added to it.
+
+    ``sums`` are the first ``count`` that are added; of each bank is known how many of them are over.
+    """
+    place = banks[bank, _SEEN]
+    while place < count:
+        if sums[place, _OF] == bank and sums[place, _END] > time:
+            if sums[place, _BEGIN] - time >= cycles:
+                break
+            cycles -= max(sums[place, _BEGIN] - time, 0)
+            time = sums[place, _END]
+        place += 1
+    banks[bank, _SEEN] = place
+    return time + cycles
+
+
+@compiled
+def _next(facts: Int64, queue: int, index: int, end: int) -> int:
+    """The first instruction of a queue from ``index`` on; ``end``: there is none before it."""
+    while index < end and facts[index, _QUEUE] != queue:
+        index += 1
+    return index
+
+
+@compiled
+def _startable(facts: Int64, index: int, ends: Int64) -> int:
+    """:func:`_cleared` of an instruction, and of a product with its preload."""
+    cleared = _cleared(facts, index, ends)
+    if cleared < 0 or not facts[index, _PAIRED]:
+        return cleared
+    behind = _cleared(facts, index + 1, ends)
+    return -1 if behind < 0 else max(cleared, behind)
+
+
+@compiled
+def _times_longer(facts: Int64, index: int, ahead: Int64, product: int) -> int:
+    """How many times as long a move may take, from the ``product`` on that is next; 1: the mesh would wait for it.
+
+    ``ahead`` (n + 1, 3) are cycles of each queue before an instruction. The moves that the first product which waits
+    for this one waits for too stand between the two.
+    """
+    user, queue = facts[index, _USER], facts[index, _QUEUE]
+    if user < 0:
+        return 1
+    products, moves = ahead[user, EXECUTE] - ahead[product, EXECUTE], ahead[user, queue] - ahead[index, queue]
+    if queue == STORE:
+        return int(max(products // (_MARGIN * (moves + _ANSWER)), 1))
+    return int(max(min(products // (moves + _ANSWER), _MARGIN), 1))
+
+
+@compiled
+def _first(
+    facts: Int64,
+    ends: Int64,
+    sums: Int64,
+    banks: Int64,
+    queues: Int64,
+    clock: Int64,
+    ahead: Int64,
+    fence: int,
+) -> int:
+    """The queue whose next instruction starts first of those before ``fence``."""
+    chosen, product = -1, queues[EXECUTE, _HEAD]
+    for queue in range(len(queues)):
+        index = queues[queue, _HEAD]
+        if index == fence:
+            continue
+        if queues[queue, _START] < 0:
+            cleared = _startable(facts, index, ends)
+            if cleared < 0:
+                continue
+            queues[queue, _START] = max(cleared, queues[queue, _FREE])
+        start = queues[queue, _START]
+        if queue == STORE and facts[index, _BANK] >= 0:  # sums that were sent since may be in its way
+            start = _between_sums(sums, clock[_SUMS], banks, facts[index, _BANK], start, 1) - 1
+        elif queue == LOAD and facts[index, _BANK] >= 0 and _times_longer(facts, index, ahead, product) > 1:
+            start = max(start, banks[facts[index, _BANK], _READ_UNTIL])  # rows that come would be in the way
+        queues[queue, _START] = start
+        earlier = chosen < 0 or start < queues[chosen, _START]
+        if earlier or (start == queues[chosen, _START] and index < queues[chosen, _HEAD]):
+            chosen = queue
+    return chosen
+
+
+@compiled
+def _send(
+    facts: Int64, index: int, ends: Int64, sums: Int64, banks: Int64, queue: Int64, clock: Int64, dim: int
+) -> None:
+    """Note what an instruction does that starts when its ``queue`` (3,) says: its ends, and what it has of others."""
+    kind, bank, cycles, begin = facts[index, _QUEUE], facts[index, _BANK], facts[index, _CYCLES], queue[_START]
+    end = begin + cycles
+    if kind == STORE and bank >= 0:
+        end = _between_sums(sums, clock[_SUMS], banks, bank, begin, cycles)
+    if facts[index, _BEATS]:
+        clock[_ANSWERED] = max(clock[_ANSWERED], begin) + facts[index, _BEATS]
+        end = max(end, clock[_ANSWERED])
+    written = end
+    if kind == LOAD and cycles:
+        written = end + _ANSWER
+    elif kind == EXECUTE and cycles:
+        written = end + 2 * dim + _DRAIN
+        if facts[index, _DATA_BANK] >= 0:
+            banks[facts[index, _DATA_BANK], _READ_UNTIL] = end
+        if facts[index, _WEIGHTS_BANK] >= 0:
+            banks[facts[index, _WEIGHTS_BANK], _READ_UNTIL] = end
+        if facts[index, _ADDS] and bank >= 0:
+            place = clock[_SUMS]
+            sums[place, _BEGIN], sums[place, _END], sums[place, _OF] = written - cycles, written, bank
+            clock[_SUMS] = place + 1
+    ends[index, 0], ends[index, 1] = end, written
+    queue[_FREE], clock[_OVER] = end, max(clock[_OVER], written)
+
+
+@compiled
+def _merge(facts: Int64, ahead: Int64, dim: int, banks: Int64, order: Int64) -> None:
+    """Find the order (n,) of instructions, by what :func:`_read_facts` has found of them."""
+    count, sent = len(facts), 0
+    ends, sums = np.full((count, 2), -1, np.int64), np.zeros((count, 3), np.int64)
+    queues, clock = np.zeros((3, 3), np.int64), np.zeros(3, np.int64)
+    while sent < count:
+        fence = _next(facts, _FENCES, sent, count)
+        for number in range(len(queues)):
+            queues[number, _HEAD], queues[number, _START] = _next(facts, number, sent, fence), -1
+        while sent < fence:
+            chosen = _first(facts, ends, sums, banks, queues, clock, ahead, fence)
+            index, begin = queues[chosen, _HEAD], queues[chosen, _START]
+            order[sent] = index
+            sent += 1
+            if facts[index, _PAIRED]:
+                ends[index, 0], ends[index, 1] = begin, begin
+                index += 1
+                order[sent] = index
+                sent += 1
+            _send(facts, index, ends, sums, banks, queues[chosen], clock, dim)
+            if chosen != EXECUTE:  # memory may take longer
+                times = _times_longer(facts, index, ahead, queues[EXECUTE, _HEAD])
+                queues[chosen, _FREE] = max(queues[chosen, _FREE], begin + times * facts[index, _CYCLES])
+            queues[chosen, _HEAD], queues[chosen, _START] = _next(facts, chosen, index + 1, fence), -1
+        if fence < count:
+            order[sent] = fence
+            sent += 1
+            for number in range(len(queues)):
+                queues[number, _FREE] = clock[_OVER]
 
 
 def _touches_others(words: Int64) -> bool:
@@ -131,9 +335,21 @@ def _touches_others(words: Int64) -> bool:
     return bool(products.any() or (load >> 8 & 0xFF > 1).any() or (store >> 4 & 3 != 0).any())
 
 
+def facts_signature() -> Signature:
+    """Returns what finds what instructions wait for."""
+    return Signature(_read_facts, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX)
+
+
 def order_signature() -> Signature:
-    """Returns what finds when instructions would start."""
-    return Signature(_starts, VECTOR, MATRIX, MATRIX, MATRIX, VECTOR)
+    """Returns what merges the queues."""
+    return Signature(_merge, MATRIX, MATRIX, SCALAR, MATRIX, VECTOR)
+
+
+def _cycles_ahead(facts: Int64) -> Int64:
+    """The cycles (n + 1, 3) of each queue before each instruction."""
+    ahead = np.zeros((len(facts) + 1, 3), np.int64)
+    ahead[1:] = np.cumsum(facts[:, [_CYCLES]] * (facts[:, [_QUEUE]] == np.arange(3)), axis=0)
+    return ahead
 
 
 def issue_order(words: Words, parameters: GemminiParameters) -> Int64:
@@ -144,7 +360,12 @@ def issue_order(words: Words, parameters: GemminiParameters) -> Int64:
     signed = as_signed(words)
     if not has_no_loops(signed[:, 0]) or _touches_others(signed):
         return np.arange(len(words))
-    spad, acc = (np.zeros((rows, 3), np.int64) for rows in (parameters.scratchpad_rows, parameters.accumulator_rows))
-    starts, bare = np.zeros(len(words), np.int64), parameters.model_copy(update={"core": None, "memory": None})
-    _starts(new_machine(bare, LaunchContext.fresh(bare)), signed, spad, acc, starts)
-    return np.argsort(starts, kind="stable")
+    sizes = parameters.scratchpad_rows, parameters.accumulator_rows
+    spad, acc = (np.full((rows, _KINDS), -1, np.int64) for rows in sizes)
+    order = np.zeros(len(words), np.int64)
+    facts = np.where(np.arange(_FACTS) < _NONE_BELOW, -1, np.zeros((len(words), 1), np.int64))
+    bare = parameters.model_copy(update={"core": None, "memory": None})
+    _read_facts(new_machine(bare, LaunchContext.fresh(bare)), signed, spad, acc, facts)
+    banks = np.zeros((max(parameters.scratchpad_banks, parameters.accumulator_banks), 2), np.int64)
+    _merge(facts, _cycles_ahead(facts), parameters.dim, banks, order)
+    return order
