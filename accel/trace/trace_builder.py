@@ -94,7 +94,7 @@ def _part(names: TraceNames, program: Program, number: int, result: "LaunchResul
     columns |= {
         f"awaited/{cause}": awaited[cause] if cause in awaited else constant(0) for cause in names.causes_awaited
     }
-    return _Part(columns, result.first_cycle if timing else 0, names, result)
+    return _Part(columns, result.started if timing else 0, names, result)
 
 
 def _names(program: Program, simulation: "Simulation") -> TraceNames:
