@@ -53,10 +53,14 @@ class Member:
 
 @dataclass
 class _QueueState:
-    """A queue so far: clocks of tokens that nobody took, how many were sent, the last sender, places of takers."""
+    """A queue so far: clocks of tokens that nobody took, places of senders and takers, the last of earlier launches.
+
+    ``last`` is that of the last sender behind which more may be sent, ``checked`` how many were found to have room.
+    """
 
     flight: deque[Clock] = field(default_factory=deque)
-    sent: int = 0
+    sent: list[Place] = field(default_factory=list)
+    checked: int = 0
     last: Place = -1
     taken: list[Place] = field(default_factory=list)
 
@@ -119,6 +123,7 @@ class TokenChain:
         self._added = []
         try:
             self._run(member, accesses.first())
+            self._check_room()
         except CannotJoinError:
             self.members.pop()
             raise
@@ -157,9 +162,8 @@ class TokenChain:
             if self._known[unit].now[other] <= awaited:
                 self._order(member, row, place, Queue(other, unit), awaited)
         for queue in stream.pushes[row]:
-            state = self._queues[queue]
             self._send(queue, place)
-            state.flight.append(self._ended(unit, place))
+            self._queues[queue].flight.append(self._ended(unit, place))
 
     def _ended(self, unit: int, place: Place) -> Clock:
         """What is known when an instruction has ended."""
@@ -168,12 +172,19 @@ class TokenChain:
         return tuple(clock)
 
     def _send(self, queue: Queue, place: Place) -> None:
-        """Count a token that the instruction at ``place`` sends; its receiver may be slow."""
+        """Note a token that the instruction at ``place`` sends."""
         state = self._queues[queue]
-        state.sent += 1
-        taken = bisect_left(state.taken, self._known[queue.sender].at(place)[queue.receiver])
-        if state.sent - taken > self._limit:
-            raise CannotJoinError("a queue would hold more tokens than it can")
+        insort(state.sent, place)
+        state.checked = min(state.checked, bisect_left(state.sent, place))
+
+    def _check_room(self) -> None:
+        """Refuse a queue that would hold more tokens than it can, however slow its receiver is."""
+        for queue, state in self._queues.items():
+            for number in range(state.checked, len(state.sent)):
+                known = self._known[queue.sender].at(state.sent[number])[queue.receiver]
+                if number + 1 - bisect_left(state.taken, known) > self._limit:
+                    raise CannotJoinError("a queue would hold more tokens than it can")
+            state.checked = len(state.sent)
 
     def _order(self, member: Member, row: int, place: Place, wanted: Queue, awaited: Place) -> None:
         """Let the instruction at ``row`` wait for one of another unit, directly or through a third."""
@@ -230,9 +241,8 @@ class TokenChain:
             clock, pops = _merged(clock, token), (first,)
             insort(state.taken, place)
         self._known[unit].learn(self._next(member, row, unit), clock)
-        state = self._queues[second]
         self._send(second, place - 1)
-        state.last = max(state.last, place - 1)
+        self._queues[second].last = max(self._queues[second].last, place - 1)
         member.idles.append(Idle(at, unit, pops, (second,)))
         return tuple(place if other == unit else count for other, count in enumerate(clock))
 

@@ -142,7 +142,8 @@ def _row_semantics(instruction: Instruction, accelerator: Accelerator) -> Iterat
 
 def _span(result: "LaunchResult") -> LaunchSpan:
     begin = result.first_cycle
-    return LaunchSpan(name=result.launch.name, begin=begin, end=begin + (result.timing.cycles if result.timing else 0))
+    end = begin + (result.timing.cycles if result.timing else 0)
+    return LaunchSpan(name=result.launch.name, begin=begin, end=end, joined=result.launch.joined)
 
 
 def _hosts(program: Program, results: tuple["LaunchResult", ...]) -> tuple[HostSpan, ...]:
