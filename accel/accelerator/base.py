@@ -17,6 +17,7 @@ FieldName = Annotated[
     ),
 ]
 Label = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+Energy = Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)]
 Expression = Annotated[str, Field(max_length=2000, description="see docs/expressions.md")]
 
 

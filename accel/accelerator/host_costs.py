@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from accel.accelerator.base import Count, DocumentPart
+from accel.accelerator.base import Count, DocumentPart, Energy
 
 OperatorClass = Literal["elementwise", "reduction", "exponential", "contraction", "movement"]
 HostBasis = Literal["measured", "cited", "assumed"]
@@ -79,6 +79,14 @@ class HostCosts(DocumentPart):
     cache: Annotated[
         CacheMaintenance | None,
         Field(description="null where the accelerator sees the host's caches: then there is nothing to maintain"),
+    ] = None
+    energy: Annotated[
+        Energy | None,
+        Field(
+            description="picojoules of a cycle in which it works, with what it reads and writes; waiting costs none",
+            examples=[450.0],
+            exclude_if=lambda energy: energy is None,  # documents from before have the same id
+        ),
     ] = None
 
 

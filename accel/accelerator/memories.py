@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accel.accelerator.base import Count, DocumentPart, Name
+from accel.accelerator.base import Count, DocumentPart, Energy, Name
 
 DType = Literal["int8", "uint8", "int16", "int32", "uint32", "float32"]
 DTYPE_BYTES: dict[DType, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4, "float32": 4}
@@ -82,3 +82,19 @@ class Dram(DocumentPart):
             exclude_if=lambda units: not units,  # documents from before have the same id
         ),
     ] = ()
+    read_energy: Annotated[
+        Energy | None,
+        Field(
+            description="picojoules of a byte that is read",
+            examples=[160.0],
+            exclude_if=lambda energy: energy is None,  # documents from before have the same id
+        ),
+    ] = None
+    write_energy: Annotated[
+        Energy | None,
+        Field(
+            description="picojoules of a byte that is written",
+            examples=[160.0],
+            exclude_if=lambda energy: energy is None,  # documents from before have the same id
+        ),
+    ] = None

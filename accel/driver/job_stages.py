@@ -91,7 +91,7 @@ def quantize(start_of_job: Compilation) -> Quantised:
         return Quantised(job, onnx.ModelProto.FromString(known))
     model = ensure_quantised(job.original, job.calibration, seed=job.options.seed, scheme=scheme)
     if model.ByteSize() <= _MOST_KEPT:
-        kept.put(key, model.SerializeToString())
+        kept.put(key, model.SerializeToString(), packed=True)  # most of it is weights, which hardly shrink
     return Quantised(job, model)
 
 

@@ -101,6 +101,7 @@ def _run(report: AnyReport) -> ComparedRun:
         seconds=report.seconds,
         end_to_end=None if found is None else EndToEndTime(**found.model_dump(include=set(EndToEndTime.model_fields))),
         energy_pj=report.energy_pj,
+        energy=report.energy,
         bytes_read=sum(layer.bytes_read for layer in layers),
         bytes_written=sum(layer.bytes_written for layer in layers),
         instructions=report.program.instructions,

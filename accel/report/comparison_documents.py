@@ -6,6 +6,7 @@ from pydantic import Field
 from accel.accelerator.timing_model import TimingModel
 from accel.report.end_to_end_documents import EndToEndTime
 from accel.report.report_documents import CycleCategory, FieldDifference, ProgramWarning
+from accel.report.run_traffic import RunEnergy
 
 
 class ComparedRun(pydantic.BaseModel):
@@ -22,7 +23,8 @@ class ComparedRun(pydantic.BaseModel):
     end_to_end: EndToEndTime | None = Field(
         description="with the host beside it, modelled; null where timing did not run, and of earlier versions"
     )
-    energy_pj: float | None
+    energy_pj: float | None = Field(description="of the launches' instructions")
+    energy: RunEnergy | None = Field(None, description="of the whole run; null where its document gives no costs")
     bytes_read: int
     bytes_written: int
     instructions: int

@@ -11,8 +11,16 @@ from accel.frontend.quantize.scale_constraints import padded_tensors
 from accel.frontend.read.model_info import ModelInfo
 from accel.program.program_model import Program
 from accel.report.end_to_end import program_end_to_end, with_overheads
-from accel.report.layer_report import layers_of, machine_of, network_bound, total_account, total_energy
+from accel.report.layer_report import (
+    layers_of,
+    machine_of,
+    network_bound,
+    program_traffic,
+    total_account,
+    total_energy,
+)
 from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
+from accel.report.run_traffic import energy_of_run
 from accel.report.simulation_report import (
     alone_cycles,
     program_size,
@@ -45,6 +53,7 @@ def make_report(
     layers = layers_of(simulation, program.accelerator)
     macs = sum(layer.macs for layer in layers)
     end_to_end = program_end_to_end(program, layers, simulation.host_works)
+    instructions, dram = total_energy(layers), program_traffic(program, layers)
     return Report(
         accelerator=program.accelerator.name,
         provenance=provenance,
@@ -53,7 +62,9 @@ def make_report(
         accelerator_cycles=alone_cycles(program, simulation),
         seconds=seconds_of(simulation, program.accelerator),
         end_to_end=end_to_end,
-        energy_pj=total_energy(layers),
+        energy_pj=instructions,
+        energy=energy_of_run(program.accelerator, instructions, dram, end_to_end),
+        dram=dram,
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),
         units=unit_times(simulation, program.accelerator),
         bound=network_bound(layers),

@@ -9,7 +9,9 @@ from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.family import Timing, dram_traffic
 from accel.isa.family_registry import family_of
+from accel.program.program_model import Program
 from accel.report.report_documents import CycleAccount, Layer, Machine, NetworkBound, Roofline
+from accel.report.run_traffic import DramTraffic, traffic_of
 from accel.simulate import cycle_account
 from accel.simulate.engine import LaunchResult, Simulation
 from accel.util.arrays import Bools, Int64
@@ -111,6 +113,12 @@ def total_energy(layers: list[Layer]) -> float | None:
     """Returns the picojoules of all launches; None where the document states no energies."""
     known = [layer.energy_pj for layer in layers if layer.energy_pj is not None]
     return sum(known) if known else None
+
+
+def program_traffic(program: Program, layers: list[Layer]) -> DramTraffic:
+    """Returns the DRAM traffic of a run of the program whose launches are ``layers``."""
+    read, written = sum(layer.bytes_read for layer in layers), sum(layer.bytes_written for layer in layers)
+    return traffic_of(program, bytes_read=read, bytes_written=written)
 
 
 def _limit(timing: Timing) -> tuple[str, float]:

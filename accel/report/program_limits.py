@@ -16,7 +16,7 @@ from accel.report.report_documents import Change, FieldDifference, Limits
 from accel.simulate.cycle_account import Shares, merge_accounts
 from accel.simulate.engine import MANY, Simulation, part_ends, together
 
-MOST_PIECES = 3_000_000  # pieces of work that are timed, over all changes: two or three seconds
+MOST_PIECES = 1_000_000  # pieces of work that are timed, over all changes: a second or two
 _MANY_PIECES = 50_000  # from there clocks take longer than the Python around them, and they run without its lock
 _LITTLE = 0.01  # share of the cycles below which a change does not help
 

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.hazard_findings import StaleKind
 from accel.report.end_to_end_documents import EndToEnd
+from accel.report.run_traffic import DramTraffic, RunEnergy
 
 Engine = Literal["function", "timing", "both"]
 WarningKind = Literal[
@@ -365,6 +366,14 @@ class Report(pydantic.BaseModel):
         "in reports of earlier versions",
     )
     energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")
+    energy: RunEnergy | None = Field(
+        None,
+        description="of the whole run, with host and DRAM; null where the document gives no costs, and in reports of "
+        "earlier versions",
+    )
+    dram: DramTraffic | None = Field(
+        None, description="what launches move over the bus; null in reports of earlier versions"
+    )
     macs: Macs
     units: dict[str, UnitTime]
     bound: NetworkBound | None = Field(
@@ -496,6 +505,14 @@ class SimulationReport(pydantic.BaseModel):
     bytes_read: int
     bytes_written: int
     energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")
+    energy: RunEnergy | None = Field(
+        None,
+        description="of the whole run, with host and DRAM; null where the document gives no costs, and in reports of "
+        "earlier versions",
+    )
+    dram: DramTraffic | None = Field(
+        None, description="what launches move over the bus; null in reports of earlier versions"
+    )
     tokens: dict[str, int] | None = Field(description="what is left in the queues; null where timing did not run")
     launches: list[Layer]
     program: ProgramSize

@@ -94,6 +94,10 @@ class _EndToEnd(pydantic.BaseModel):
     seconds: float
 
 
+class _Energy(pydantic.BaseModel):
+    total: float
+
+
 class _Provenance(pydantic.BaseModel):
     accelerator: DocumentSource
 
@@ -106,6 +110,7 @@ class _Report(pydantic.BaseModel):
     seconds: float | None = None
     end_to_end: _EndToEnd | None = None
     energy_pj: float | None = None
+    energy: _Energy | None = None
     macs: Macs
     machine: Machine | None = None
     layers: list[_Layer]
@@ -141,7 +146,7 @@ def _figures(read: _Report, memories: Sequence[Value]) -> dict[FigureName, Value
         "seconds": read.seconds,
         "end_to_end_seconds": read.end_to_end.seconds if read.end_to_end and read.end_to_end.modelled else None,
         "dram_bytes": sum(layer.bytes_read + layer.bytes_written for layer in read.layers),
-        "energy_pj": read.energy_pj,
+        "energy_pj": read.energy_pj if read.energy is None else read.energy.total,
         "on_chip_bytes": sum(memories) if memories else None,
         "utilisation": read.macs.accelerator / (read.cycles * peak) if peak and read.cycles else None,
         "macs_share": read.macs.share,

@@ -15,7 +15,14 @@ from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Erratum, ErratumKind, Hazards, Race, Stale, Unwritten
 from accel.program.program_model import HostStep, Launch, Program
 from accel.report.end_to_end import program_end_to_end, with_overheads
-from accel.report.layer_report import layers_of, machine_of, network_bound, total_account, total_energy
+from accel.report.layer_report import (
+    layers_of,
+    machine_of,
+    network_bound,
+    program_traffic,
+    total_account,
+    total_energy,
+)
 from accel.report.program_limits import limits_of
 from accel.report.report_documents import (
     Engine,
@@ -31,6 +38,7 @@ from accel.report.report_documents import (
     StaleRecord,
     UnitTime,
 )
+from accel.report.run_traffic import energy_of_run
 from accel.simulate.engine import Simulation, last_writer, together
 from accel.simulate.machine_state import segment_view
 from accel.simulate.segment_bounds import Stray
@@ -47,6 +55,7 @@ def make_simulation_report(
     hazards = simulation.hazards or Hazards((), ())
     launches = layers_of(simulation, program.accelerator)
     end_to_end = program_end_to_end(program, launches, simulation.host_works) if timed else None
+    instructions, dram = total_energy(launches), program_traffic(program, launches)
     return SimulationReport(
         accelerator=program.accelerator.name,
         provenance=provenance,
@@ -68,9 +77,11 @@ def make_simulation_report(
         bound=network_bound(launches) if timed else None,
         limits=limits_of(program, simulation, every=every_change) if timed else None,
         machine=machine_of(launches, simulation, program.accelerator),
-        bytes_read=sum(launch.bytes_read for launch in launches),
-        bytes_written=sum(launch.bytes_written for launch in launches),
-        energy_pj=total_energy(launches),
+        bytes_read=dram.bytes_read,
+        bytes_written=dram.bytes_written,
+        energy_pj=instructions,
+        energy=energy_of_run(program.accelerator, instructions, dram, end_to_end),
+        dram=dram,
         tokens=simulation.tokens if timed else None,
         launches=with_overheads(launches, end_to_end),
         program=program_size(program),

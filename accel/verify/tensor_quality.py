@@ -10,6 +10,7 @@ from accel.errors import InvalidModel
 from accel.frontend.integer_recovery.quantised_activations import Activation
 from accel.frontend.onnx_model.channel_factors import channel_factors
 from accel.frontend.onnx_model.ort_session import with_outputs
+from accel.frontend.onnx_model.shape_inference import without_weights
 from accel.report.report_documents import TensorQuality
 from accel.util.arrays import Array
 from accel.util.safe_names import tensor_fault
@@ -160,7 +161,7 @@ def _wanted(wanted: Sequence[str], made: set[str], sizes: Mapping[str, int]) -> 
 
 def _sizes(network: onnx.ModelProto) -> dict[str, int]:
     """The elements of each tensor whose shape is known."""
-    inferred = onnx.shape_inference.infer_shapes(network).graph
+    inferred = onnx.shape_inference.infer_shapes(without_weights(network)).graph
     infos = (*inferred.input, *inferred.value_info, *inferred.output)
     constants = {tensor.name for tensor in network.graph.initializer}
     return {

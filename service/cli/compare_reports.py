@@ -102,9 +102,9 @@ def _run_table(a: ComparedRun, b: ComparedRun) -> Table:
         "bytes read": lambda run: _number(run.bytes_read),
         "bytes written": lambda run: _number(run.bytes_written),
         "instructions": lambda run: _number(run.instructions),
-        "energy, pJ": lambda run: "" if run.energy_pj is None else f"{run.energy_pj:,.0f}",
+        "energy, pJ": _energy,
     }
-    if a.energy_pj is None and b.energy_pj is None:
+    if not _energy(a) and not _energy(b):
         del rows["energy, pJ"]
     if not _end_to_end(a) and not _end_to_end(b):
         del rows["end to end, milliseconds (modelled)"]
@@ -120,6 +120,14 @@ def _number(value: int | None) -> str:
 def _plain(text: str) -> str:
     """The text, which may be a user's, without rich's markup."""
     return text.replace("[", "\\[")
+
+
+def _energy(run: ComparedRun) -> str:
+    """That of the whole run, with what it lacks; of an earlier version that of its instructions."""
+    if run.energy is None:
+        return "" if run.energy_pj is None else f"{run.energy_pj:,.0f}"
+    lacking = f" without {' and '.join(run.energy.unknown)}" if run.energy.unknown else ""
+    return f"{run.energy.total:,.0f}{lacking}"
 
 
 def _end_to_end(run: ComparedRun) -> str:

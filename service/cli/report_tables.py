@@ -23,8 +23,8 @@ def print_report(report: Report, console: Console) -> None:
         )
     for line in _accuracy_lines(report):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if report.get("energy_pj") is not None:
-        console.print(energy_line(report["energy_pj"]), highlight=False)
+    for line in (*dram_lines(report), *energy_lines(report)):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     for warning in report.get("warnings", ()):
         if warning["kind"] in {"not-verified", "no-quality", "unset-axis", "biased-rounding", "converted-floats"}:
             console.print(f"warning: {warning['detail']}", markup=False, highlight=False, soft_wrap=True)
@@ -51,9 +51,26 @@ def _end_to_end_lines(report: Report) -> Iterator[str]:
         yield end_to_end_line(report["end_to_end"])
 
 
-def energy_line(picojoules: float) -> str:
-    """The energy of a run in words."""
-    return f"energy: {picojoules:,.0f} pJ, of the instructions whose energy the accelerator says"
+def dram_lines(report: Report) -> Iterator[str]:
+    """Yields what a run moves over the bus, in words; nothing of a report of an earlier version."""
+    dram = report.get("dram")
+    if dram is not None and dram["ratio"] is not None:
+        moved = f"DRAM: {dram['bytes_read']:,} bytes read, {dram['bytes_written']:,} written"
+        compulsory = dram["compulsory_read"] + dram["compulsory_written"]
+        yield f"{moved}; {dram['ratio']:.2f} times the {compulsory:,} that any schedule moves"
+
+
+def energy_lines(report: Report) -> Iterator[str]:
+    """Yields the energy of a run in words; nothing where the document gives no costs."""
+    found = report.get("energy")
+    if found is None:
+        if report.get("energy_pj") is not None:
+            yield f"energy: {report['energy_pj']:,.0f} pJ, of the instructions whose energy the accelerator says"
+        return
+    parts = {"instructions": found["instructions"], "DRAM": found["dram"], "host": found["host"]}
+    known = ", ".join(f"{name} {value:,.0f}" for name, value in parts.items() if value is not None)
+    lacking = " and ".join(name for name, value in parts.items() if value is None)
+    yield f"energy: {found['total']:,.0f} pJ: {known}" + (f"; no cost is given for {lacking}" if lacking else "")
 
 
 def accelerator_label(report: Report) -> str:
@@ -127,9 +144,9 @@ def _unit_table(report: Report) -> Table:
 
 
 def _finding_lines(report: Report) -> Iterator[str]:
-    yield f"DRAM: {report['bytes_read']:,} bytes read, {report['bytes_written']:,} written"
-    if report.get("energy_pj") is not None:
-        yield energy_line(report["energy_pj"])
+    told = list(dram_lines(report))
+    yield from told or [f"DRAM: {report['bytes_read']:,} bytes read, {report['bytes_written']:,} written"]
+    yield from energy_lines(report)
     left = {name: count for name, count in (report["tokens"] or {}).items() if count}
     if left:
         yield "tokens left over: " + ", ".join(f"{count} {name}" for name, count in left.items())

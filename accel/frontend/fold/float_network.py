@@ -123,11 +123,9 @@ class FloatNetwork:
         del self._graph.node[:]
         self._graph.node.extend(nodes)
         read = {name for node in nodes for name in node.input} | self._outputs
-        initializers = [tensor for tensor in self._graph.initializer if tensor.name in read]
-        if len(initializers) < len(self._graph.initializer):
-            initializers = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in initializers]
-            del self._graph.initializer[:]
-            self._graph.initializer.extend(initializers)
+        for at in reversed(range(len(self._graph.initializer))):
+            if self._graph.initializer[at].name not in read:
+                del self._graph.initializer[at]
         outputs = {name for node in nodes for name in node.output}
         infos = [info for info in self._graph.value_info if info.name in outputs]
         infos = [onnx.ValueInfoProto.FromString(info.SerializeToString()) for info in infos]

@@ -70,7 +70,8 @@ def fed_layer(
         outputs = weight.shape[0] // groups
         scale, shift = (np.repeat(v.reshape(groups, -1), outputs, 0)[..., None] for v in (scale, shift))
         kernels = weight.reshape(*weight.shape[:2], -1)
-        return (kernels * scale).reshape(weight.shape), bias.reshape(-1) + (kernels * shift).sum((1, 2))
+        added = (kernels * shift).sum((1, 2)) if shift.any() else np.zeros(len(kernels))
+        return (kernels * scale).reshape(weight.shape), bias.reshape(-1) + added
     turned = bool(attribute_of(node, "transB", 0))
     more = (weight @ shift if turned else shift @ weight) * attribute_of(node, "alpha", 1.0)
     return weight * (scale if turned else scale[:, None]), bias.reshape(-1) * attribute_of(node, "beta", 1.0) + more

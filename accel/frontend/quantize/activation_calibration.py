@@ -1,5 +1,6 @@
 """Calibration: the samples, and what running them tells of each activation."""
 
+import collections
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,13 +15,14 @@ from accel.frontend.onnx_model.ort_session import session, with_outputs
 from accel.frontend.quantize.input_moments import Feedback, InputMoments, moments_by_tensor
 from accel.frontend.quantize.quantization_targets import WeightedNode
 from accel.frontend.quantize.scale_grid import CalibrationMethod, Grid, Loss
-from accel.frontend.quantize.value_histogram import Histogram
+from accel.frontend.quantize.value_histogram import ENOUGH, Histogram
 from accel.util.arrays import Array
 
 Sample = dict[str, Array]
 
 RANDOM_SAMPLES = 8
 _THREADS = 2  # numpy counts without Python's lock
+_FEWEST = 1 << 14  # elements of a tensor that are counted of each sample, if it has as many
 
 
 def calibration_samples(model: onnx.ModelProto, calibration: Mapping[str, Array] | None, seed: int) -> list[Sample]:
@@ -83,20 +85,24 @@ def calibrate(
     """
     axes = {str(layer.node.input[0]): layer.input_axis for layer in layers}
     moments = moments_by_tensor(layers, len(inputs))
+    most = max(ENOUGH // len(inputs), _FEWEST)
     observed = {
-        name: _Observed(name, Histogram(grid), moments.get(name, {}), axes.get(name)) for name, grid in grids.items()
+        name: _Observed(name, Histogram(grid, most), moments.get(name, {}), axes.get(name))
+        for name, grid in grids.items()
     }
 
     def loss(name: str) -> Loss:
         return observed[name].histogram.loss(method, shifts=name in shifted)
 
     with ThreadPoolExecutor(_THREADS, "calibration") as pool:  # one thread for a tensor: its sums have one order
-        for values in tensor_values(model, list(grids), inputs):
-            for _ in pool.map(lambda name, value: observed[name].add(value), *zip(*values.items(), strict=True)):
-                pass
+        counted: Iterator[None] = iter(())
+        for values in tensor_values(model, list(grids), inputs):  # one sample is run while that before it is counted
+            collections.deque(counted, 0)
+            counted = pool.map(lambda name, value: observed[name].add(value), *zip(*values.items(), strict=True))
+        collections.deque(counted, 0)
         losses = dict(zip(observed, pool.map(loss, observed), strict=True))
-        counted = {node: each for of_tensor in moments.values() for node, each in of_tensor.items()}
-        feedback = dict(zip(counted, pool.map(InputMoments.feedback, counted.values()), strict=True))
+        by_node = {node: each for of_tensor in moments.values() for node, each in of_tensor.items()}
+        feedback = dict(zip(by_node, pool.map(InputMoments.feedback, by_node.values()), strict=True))
     sums = {name: tensor.sums for name, tensor in observed.items() if tensor.sums is not None}
     return Calibrated(losses, {name: total / len(inputs) for name, total in sums.items()}, feedback)
 

@@ -139,8 +139,8 @@ def _factors(network: FloatNetwork, run: _Run, data: _Extent, result: _Extent) -
     Noise is that of the readers' sums, in units of a twelfth of the square of a 127th: the activation's, that of the
     first layer's weights, and that of the readers'. Each is of one scale, so the largest channel of any sets it.
     """
-    first = _by_channel(run.layer, _of(network, run.layer)[0], outputs=True)
-    readers = [_by_channel(node, _of(network, node)[0], outputs=False) for node in run.readers]
+    first = _by_channel(run.layer, _weight(network, run.layer), outputs=True)
+    readers = [_by_channel(node, _weight(network, node), outputs=False) for node in run.readers]
     tops, channels = result.tops, len(result.tops)
     if len(first) != channels or any(len(reader) != channels for reader in readers) or not np.isfinite(tops).all():
         return None
@@ -149,7 +149,7 @@ def _factors(network: FloatNetwork, run: _Run, data: _Extent, result: _Extent) -
         return None
     largest_first = np.abs(first).max(1)
     largest = np.max([np.abs(reader).max(1) for reader in readers], axis=0)
-    energy = np.sum([(reader**2).sum(1) for reader in readers], axis=0)  # of what reads a channel
+    energy = np.sum([np.einsum("ck,ck->c", reader, reader) for reader in readers], axis=0)  # of what reads a channel
     count = sum(reader.shape[1] for reader in readers)  # of weights that read a channel
     into = float(data.squares.mean()) * first.shape[1] * _LEFT
 
@@ -180,7 +180,14 @@ def _of(network: FloatNetwork, node: onnx.NodeProto) -> tuple[Float64, Float64]:
     return found
 
 
-def _by_channel(node: onnx.NodeProto, weight: Float64, *, outputs: bool) -> Array:
+def _weight(network: FloatNetwork, node: onnx.NodeProto) -> Array:
+    """The weight in float32: of doubles there would be a copy, for what is no more than an estimate."""
+    found = network.constant(node.input[1])
+    assert found is not None
+    return found
+
+
+def _by_channel(node: onnx.NodeProto, weight: Array, *, outputs: bool) -> Array:
     """The weights of a layer by its output channel, or its input channel: [channels, weights]."""
     groups = attribute_of(node, "group", 1)
     if node.op_type in ("Gemm", "MatMul"):

@@ -1,8 +1,9 @@
 """Insertion of QuantizeLinear and DequantizeLinear nodes."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -20,6 +21,7 @@ from accel.frontend.quantize.weight_rounding import compensated
 from accel.util.arrays import Array
 
 _BIAS_LIMIT = 2.0**30
+_THREADS = 2  # numpy rounds without Python's lock
 
 
 def weight_grid(layer: WeightedNode, grids: Mapping[str, Grid]) -> Grid:
@@ -46,15 +48,25 @@ def weight_errors(
     layers: Sequence[WeightedNode], grids: Mapping[str, Grid], feedback: Mapping[str, Feedback]
 ) -> dict[str, dict[int, float]]:
     """Returns the error that each layer's weights make, as a share of its sums' energy, by node and index of scale."""
-    found = {}
-    for layer in layers:
+
+    def errors(layer: WeightedNode) -> dict[int, float]:
         grid, known = weight_grid(layer, grids), feedback.get(layer.node.name)
         if known is None:
-            found[layer.node.name] = grid.errors(layer.weight)
-            continue
-        errors = grid.errors(layer.group_rows, known.squares[:, None, :])
-        found[layer.node.name] = {index: known.left * error for index, error in errors.items()}
-    return found
+            return grid.errors(layer.weight)
+        of_sums = grid.errors(layer.group_rows, known.squares[:, None, :])
+        return {index: known.left * error for index, error in of_sums.items()}
+
+    with ThreadPoolExecutor(_THREADS, "weights") as pool:
+        return dict(zip((layer.node.name for layer in layers), pool.map(errors, layers), strict=True))
+
+
+class _Integers(NamedTuple):
+    """The constants of a layer as integers, and their scales: float32 of the weight, float64 of the bias."""
+
+    weight: Array
+    scales: Array
+    bias: Array | None
+    bias_scale: Array
 
 
 class Quantiser:
@@ -85,7 +97,7 @@ class Quantiser:
         self._weights = weights
         self._grids = grids
         self._means, self._feedback = known.means, known.feedback
-        self._integers: dict[str, Array] = {}
+        self._integers: dict[str, _Integers] = {}
         self._initializers: list[onnx.TensorProto] = []
         self._constants: list[onnx.NodeProto] = []
         self._dequantised: dict[str, str] = {}
@@ -95,6 +107,8 @@ class Quantiser:
         """Returns the model in QDQ form."""
         graph = self._model.graph
         layers = {layer.node.name: layer for layer in self._targets.layers}
+        with ThreadPoolExecutor(_THREADS, "weights") as pool:
+            self._integers = dict(zip(layers, pool.map(self._integers_of, layers.values()), strict=True))
         bias_adds = {layer.bias_add.name: layer for layer in self._targets.layers if layer.bias_add is not None}
         nodes = [node for tensor in graph.input for node in self._quantise(tensor.name)]
         outputs = {output.name for output in graph.output}
@@ -105,7 +119,7 @@ class Quantiser:
             if node.name in bias_adds:
                 layer = bias_adds[node.name]
                 constant = 1 if node.input[0] == layer.node.output[0] else 0
-                node.input[constant] = self._bias(layer, self._weight_scales(layer))
+                node.input[constant] = self._bias(layer)
             nodes.append(node)
             for output in list(node.output):
                 made = self._quantise(output, node if output in outputs else None)
@@ -150,10 +164,11 @@ class Quantiser:
 
     def _quantise_constants(self, node: onnx.NodeProto, layer: WeightedNode) -> None:
         """Replace the weight and the bias of ``node`` by dequantised integers."""
-        scales = self._weight_scales(layer)
-        inputs = [node.input[0], self._weight(layer, scales)]
+        known = self._integers[node.name]
+        axis = layer.channel_axis if known.scales.size > 1 else None
+        inputs = [node.input[0], self._constant(f"{node.name}_weight", known.weight, known.scales, axis)]
         if layer.bias is not None and layer.bias_add is None:
-            inputs.append(self._bias(layer, scales))
+            inputs.append(self._bias(layer))
         node.input[:] = inputs
         kept = [attribute for attribute in node.attribute if attribute.name not in ("alpha", "beta")]
         del node.attribute[:]
@@ -172,15 +187,12 @@ class Quantiser:
             indices = indices + grid.density * octaves
         return np.array([grid.scale(int(index)) for index in indices], np.float32)
 
-    def _weight(self, layer: WeightedNode, scales: Array) -> str:
-        integers = self._integer_weight(layer, scales)
-        axis = layer.channel_axis if scales.size > 1 else None
-        return self._constant(f"{layer.node.name}_weight", integers, scales, axis)
-
-    def _integer_weight(self, layer: WeightedNode, scales: Array) -> Array:
-        if layer.node.name not in self._integers:
-            self._integers[layer.node.name] = self._rounded_weight(layer, scales)
-        return self._integers[layer.node.name]
+    def _integers_of(self, layer: WeightedNode) -> _Integers:
+        scales = self._weight_scales(layer)
+        weight = self._rounded_weight(layer, scales)
+        bias_scale = scales.astype(np.float64) * self._activation_scale(layer.node.input[0])
+        bias = None if layer.bias is None else self._rounded_bias(layer, weight, scales, bias_scale)
+        return _Integers(weight, scales, bias, bias_scale)
 
     def _rounded_weight(self, layer: WeightedNode, scales: Array) -> Array:
         feedback = self._feedback.pop(layer.node.name, None)
@@ -192,19 +204,23 @@ class Quantiser:
         rows = [quantised(row, float(scale), np.int8) for row, scale in zip(layer.rows, scales, strict=True)]
         return layer.of_rows(np.stack(rows))
 
-    def _bias(self, layer: WeightedNode, scales: Array) -> str:
+    def _rounded_bias(self, layer: WeightedNode, weight: Array, scales: Array, bias_scale: Array) -> Array:
         """The bias, less what the rounding of the weights adds to the sums on average."""
         assert layer.bias is not None
-        data = layer.node.input[0]
-        scale = scales.astype(np.float64) * self._activation_scale(data)
         bias = layer.bias.astype(np.float64)
-        mean = self._means.get(data)
+        mean = self._means.get(layer.node.input[0])
         if mean is not None:
-            rounded = self._integer_weight(layer, scales) * layer.along_channels(scales.astype(np.float64))
+            rounded = weight * layer.along_channels(scales.astype(np.float64))
             bias = bias - layer.mean_sums(rounded - layer.weight, mean)
         limits = np.iinfo(np.int32)
-        integers = np.clip(np.rint(bias / scale), limits.min, limits.max).astype(np.int32)
-        return self._constant(f"{layer.node.name}_bias", integers, scale, 0 if scale.size > 1 else None)
+        return np.asarray(np.clip(np.rint(bias / bias_scale), limits.min, limits.max).astype(np.int32))
+
+    def _bias(self, layer: WeightedNode) -> str:
+        known = self._integers[layer.node.name]
+        assert known.bias is not None
+        return self._constant(
+            f"{layer.node.name}_bias", known.bias, known.bias_scale, 0 if known.bias_scale.size > 1 else None
+        )
 
     def _constant(self, name: str, integers: Array, scales: Array, axis: int | None) -> str:
         """Add ``integers`` and the node that dequantises them; returns that node's output."""

@@ -13,6 +13,7 @@ from accel.frontend.legalize.recurrent_cells import RECURRENT
 from accel.frontend.onnx_model.external_data import all_finite, array_of
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import attribute_of
+from accel.frontend.onnx_model.shape_inference import without_weights
 from accel.util.arrays import Array
 
 _MATRIX = 2  # axes
@@ -168,7 +169,7 @@ class _Finder:
             if ahead or node.op_type in _SOFTMAX:
                 self._softmax.add(id(node))
         shapes = [*graph.value_info, *graph.input, *graph.output]
-        inferred = onnx.shape_inference.infer_shapes(model).graph.value_info
+        inferred = onnx.shape_inference.infer_shapes(without_weights(model)).graph.value_info
         self._types = {info.name: info.type.tensor_type for info in (*shapes, *inferred)}
 
     def targets(self) -> Targets:

@@ -31,6 +31,7 @@ _NAMES = (
 )
 _FUNCTIONS = frozenset(_NAMES.split())
 _MOST_NODES = 64
+_ALONE = 3  # elements that fill no vector of any processor
 _BYTES = ("int8", "uint8")
 
 
@@ -160,8 +161,8 @@ class Tables:
     def _table(self, found: _Function, result: str, dtype: str, rank: int) -> Array | None:
         """The result for each integer from the least on.
 
-        None if onnxruntime fails, or has another result for an element among many than for one alone: then no table
-        is what it would make of a tensor.
+        None if onnxruntime fails, or has another result for an element among many than for one at a tensor's end,
+        which fills no vector: then no table is what it would make of a tensor.
         """
         model = self._imported.model
         (source,) = found.sources
@@ -179,7 +180,8 @@ class Tables:
         try:
             session = open_session(made.SerializeToString())
             (together,) = session.run([result], {source: integers})
-            alone = [session.run([result], {source: integers[at : at + 1]})[0] for at in range(len(integers))]
+            few = (integers[at : at + _ALONE] for at in range(0, len(integers), _ALONE))
+            alone = [session.run([result], {source: values})[0] for values in few]
         except Exception:  # noqa: BLE001 - onnxruntime's exceptions have no common base; the nodes stay as they are
             return None
         table: Array = together.reshape(-1)

@@ -31,6 +31,15 @@ def test_energy_where_the_accelerator_says_it() -> None:
     assert "energy" not in printed()
     assert "energy" not in printed(energy_pj=None)
     assert "energy: 1,235 pJ" in printed(energy_pj=1234.6)
+    whole = {"instructions": None, "dram": 1000.0, "host": 2000.0, "total": 3000.0, "unknown": ["instructions"]}
+    text = printed(energy=whole, energy_pj=None)
+    assert "energy: 3,000 pJ: DRAM 1,000, host 2,000; no cost is given for instructions" in text
+
+
+def test_bytes_beside_the_compulsory_ones() -> None:
+    dram = {"bytes_read": 1500, "bytes_written": 500, "compulsory_read": 900, "compulsory_written": 100, "ratio": 2.0}
+    assert "1,500 bytes read, 500 written; 2.00 times the 1,000 that any schedule moves" in printed(dram=dram)
+    assert "any schedule" not in printed()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,98 @@
+"""What a whole run moves over the DRAM bus, beside what any schedule must move, and the energy of its parts."""
+
+import pydantic
+from pydantic import Field
+
+from accel.accelerator.document import Accelerator
+from accel.program.program_model import HostStep, Program
+from accel.report.end_to_end_documents import EndToEndTime
+
+
+class DramTraffic(pydantic.BaseModel):
+    """Bytes of DRAM that all launches move, beside the compulsory ones.
+
+    Compulsory is what a chip of unlimited memory would move too: each tensor that the run or the host has made, and
+    each constant, is read once, as it lies in DRAM; each result that the host reads, or the run gives, is written once.
+    """
+
+    bytes_read: int = Field(description="by all launches")
+    bytes_written: int = Field(description="by all launches")
+    compulsory_read: int
+    compulsory_written: int
+    ratio: float | None = Field(
+        description="read and written over the compulsory ones; below 1 where launches touch parts of tensors only; "
+        "null where nothing is compulsory"
+    )
+
+
+class RunEnergy(pydantic.BaseModel):
+    """Picojoules of a run by part, each null where the document does not say what it costs."""
+
+    instructions: float | None = Field(description="of the launches' instructions, by `instructions[].energy`")
+    dram: float | None = Field(description="of the bytes that launches move, by `dram.read_energy` and `write_energy`")
+    host: float | None = Field(
+        description="of the host's cycles in `end_to_end`, its own reads and writes among them, by `host.energy`"
+    )
+    total: float = Field(description="of the parts that are known")
+    unknown: list[str] = Field(description="the parts that no cost is given for, and which `total` lacks")
+
+
+def traffic_of(program: Program, *, bytes_read: int, bytes_written: int) -> DramTraffic:
+    """Returns the traffic of a run of the program, whose launches move so many bytes."""
+    written, read, ours = set[str](), set[str](), set[str]()
+    for step in program.steps:
+        if isinstance(step, HostStep):
+            written |= ours.intersection(step.inputs)
+            ours.difference_update(step.outputs)
+        else:
+            read |= set(step.inputs) - ours
+            ours.difference_update(step.writes)
+            ours.update(step.outputs)
+    written |= ours.intersection(program.outputs)
+    sizes = {name: segment.nbytes for name, segment in program.segments.items()}
+    least_read, least_written = (sum(sizes[name] for name in names) for names in (read, written))
+    least = least_read + least_written
+    return DramTraffic(
+        bytes_read=bytes_read,
+        bytes_written=bytes_written,
+        compulsory_read=least_read,
+        compulsory_written=least_written,
+        ratio=(bytes_read + bytes_written) / least if least else None,
+    )
+
+
+def energy_of_run(
+    accelerator: Accelerator, instructions: float | None, traffic: DramTraffic, whole: EndToEndTime | None
+) -> RunEnergy | None:
+    """Returns the energy of a run; None where the document gives no costs at all.
+
+    Args:
+        accelerator: the document.
+        instructions: picojoules of the launches' instructions, if it states them.
+        traffic: what the launches move.
+        whole: the end-to-end time; None where timing did not run.
+    """
+    parts = {
+        "instructions": instructions,
+        "dram": _dram(accelerator, traffic),
+        "host": _host(accelerator, whole),
+    }
+    known = [value for value in parts.values() if value is not None]
+    if not known:
+        return None
+    return RunEnergy(**parts, total=sum(known), unknown=[name for name, value in parts.items() if value is None])
+
+
+def _dram(accelerator: Accelerator, traffic: DramTraffic) -> float | None:
+    dram = accelerator.dram
+    if dram.read_energy is None and dram.write_energy is None:
+        return None
+    return traffic.bytes_read * (dram.read_energy or 0.0) + traffic.bytes_written * (dram.write_energy or 0.0)
+
+
+def _host(accelerator: Accelerator, whole: EndToEndTime | None) -> float | None:
+    host = accelerator.host
+    if host is None or host.energy is None or whole is None:
+        return None
+    cycles = whole.cycles - whole.parts["accelerator"].cycles
+    return cycles * host.clock_mhz / accelerator.clock_mhz * host.energy
