@@ -305,7 +305,7 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
 
 def timing_model_of(program: Program, simulation: Simulation) -> TimingModel:
     """Returns how far the cycles can be trusted for this program on this accelerator."""
-    launches = (result.decoded for result in simulation.launches)
+    launches = (together(results) for results in simulation.together())
     return timing_model(program.accelerator, launches)
 
 

@@ -41,6 +41,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     assert apart.verified
     for name, output in outputs.items():
         np.testing.assert_array_equal(output, others[name])
+    assert joined.timing_model == apart.timing_model
     assert joined.program.launches == apart.program.launches == apart.program.starts
     assert joined.cycles <= apart.cycles
     assert joined.cycles >= joined.bound.cycles
