@@ -53,7 +53,7 @@ from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
 from accel.lowering.partition.graph_partition import RegionChoice, choose_regions, marked
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
-from accel.lowering.vector.instruction_cover import home_memory
+from accel.lowering.vector.instruction_cover import home_memory, runs_programs
 from accel.lowering.vector.vector_partition import place_vector_programs
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
@@ -175,7 +175,7 @@ def pack_graph(done: Partitioned) -> Packed:
     timer = RegionTimer(job.target, job.cache, spare=_SPARE, assistant=job.assistant)
     with _pass_texts(job) as texts:
         module = pack(done.module, job.target)
-    if home_memory(job.target.accelerator) is not None:
+    if runs_programs(job.target):
         module = absorb_movement(module, job.target, timer.times)
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
     return Packed(job, done.imported, module, left, tuple(texts), timer.lowered)

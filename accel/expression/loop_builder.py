@@ -187,7 +187,12 @@ class _Loops:
                 return convert(self._scalars[name], self._typed.scalars[name], node.dtype)
             case Access() as access:
                 return self._load(access, point)
-            case Lookup(table, _):
+            case Lookup(Access() as table, _):
+                step = self._strides[table.name][-1]
+                x = tirx.Cast(self._index_type, self._of(node.children[1], point))
+                index = self._index(table, point) + x * step
+                return tirx.BufferLoad(self._places[table.name].buffer, [index])
+            case Lookup(str() as table, _):
                 x = self._of(node.children[0], point)
                 return lookup(self._typed.tables[table], self._tables[table], x, self._index_type)
         return operation(node, [self._of(child, point) for child in node.children])

@@ -287,8 +287,9 @@ class Parser:
             found: Expression = self._select()
         elif self._dialect.tensors and word == "lut":
             table = self.name("the name of a table")
+            where = self.access(table) if self._symbol("[") else table
             self.take(",")
-            found = Lookup(table, self._binary(1))
+            found = Lookup(where, self._binary(1))
         elif self._dialect.tensors and word in CASTS:
             found = Cast(word, self._binary(1))
         else:

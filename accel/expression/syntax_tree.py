@@ -158,9 +158,9 @@ class Cast:
 
 @dataclass(frozen=True)
 class Lookup:
-    """``lut(table, value)``."""
+    """``lut(table, value)``: of a table of the document, by its name, or of an operand, from the element for 0 on."""
 
-    table: str
+    table: str | Access
     value: "Expression"
 
     def __str__(self) -> str:
@@ -192,6 +192,8 @@ def _side(expression: Expression, least: int) -> str:
 def children(expression: Expression) -> tuple[Expression, ...]:
     """Returns the expressions directly below one, in the order of the text."""
     match expression:
+        case Lookup(table, value) if not isinstance(table, str):
+            return (table, value)
         case Negate(value) | Cast(_, value) | Lookup(_, value):
             return (value,)
         case Binary(_, left, right):
@@ -213,8 +215,10 @@ def walk(expression: Expression) -> Iterator[Expression]:
 def with_children(expression: Expression, below: Sequence[Any]) -> Expression:
     """Returns an operation over other operands, in the order of the text; a leaf as it is."""
     match expression:
-        case Negate() | Cast() | Lookup():
+        case Negate() | Cast() | Lookup(str()):
             return replace(expression, value=below[0])
+        case Lookup():
+            return Lookup(*below)
         case Binary():
             return replace(expression, left=below[0], right=below[1])
         case Call():
@@ -279,8 +283,15 @@ class Statement:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Tables that values are looked up in, in order of first use."""
-        return tuple(dict.fromkeys(node.table for node in walk(self.value) if isinstance(node, Lookup)))
+        """Tables of the document that values are looked up in, in order of first use."""
+        named = (node.table for node in walk(self.value) if isinstance(node, Lookup))
+        return tuple(dict.fromkeys(table for table in named if isinstance(table, str)))
+
+    @property
+    def looked_up(self) -> tuple[Access, ...]:
+        """Tables that are operands, in order of first use."""
+        named = (node.table for node in walk(self.value) if isinstance(node, Lookup))
+        return tuple(dict.fromkeys(table for table in named if isinstance(table, Access)))
 
     @property
     def reads_target(self) -> bool:

@@ -199,6 +199,9 @@ def call_parts(expression: Any) -> tuple[str, list[Any]]:
     if not isinstance(expression, Call):
         return "", []
     name = str(getattr(expression.op, "name", expression.op))
+    if name == "tirx.call_pure_extern":
+        function, *arguments = expression.args
+        return f"{name} {function.value}", arguments
     return _SAME_CALLS.get(name, name), list(expression.args)
 
 

@@ -68,6 +68,8 @@ class Inference:
         for child in below:
             if is_float(child.dtype) and isinstance(expression, Binary) and expression.operator in INTEGER_OPERATORS:
                 raise ExpressionError(f"{child.expression} is float32; expected integers for '{expression.operator}'")
+        if isinstance(expression, Lookup) and isinstance(expression.table, Access):
+            self._check_lookup(expression.table, below[1])
         return TypedExpression(dtype, expression, below)
 
     def _child_types(self, expression: Expression, dtype: str) -> tuple[str | None, ...]:
@@ -75,7 +77,9 @@ class Inference:
         match expression:
             case Cast():
                 return (None,)
-            case Lookup(table):
+            case Lookup(Access()):
+                return (dtype, None)
+            case Lookup(str() as table):
                 return (self.tables[table].of,)
             case Binary(operator) if operator in SHIFTS:
                 return (dtype, None)
@@ -96,7 +100,7 @@ class Inference:
             case Cast(to):
                 own = CASTS[to]
             case Lookup(table):
-                own = self.tables[table].dtype
+                own = self.tables[table].dtype if isinstance(table, str) else self.tensors[table.name].dtype
             case Call(function) if function in FLOAT_FUNCTIONS:
                 own = "float32"
             case Binary("/"):
@@ -108,6 +112,19 @@ class Inference:
             case _:
                 own = self._join(expression, children(expression))
         return own
+
+    def _check_lookup(self, table: Access, value: TypedExpression) -> None:
+        """An operand that is a table has a number for each value of what is looked up."""
+        if is_float(value.dtype):
+            raise ExpressionError(f"{value.expression} is float32; {table} is by integers: cast it")
+        low, high = limits(value.dtype)
+        place = table.indices[-1] if table.indices else None
+        if not isinstance(place, int):
+            raise ExpressionError(f"found {table}; the last index of a table is where its number of 0 is, an integer")
+        extent = self.tensors[table.name].shape[-1]
+        if place + low < 0 or place + high >= extent:
+            reach = f"{value.dtype} from {table} on goes from {place + low} to {place + high}"
+            raise ExpressionError(f"{reach}; expected at least 0 and at most {extent - 1}")
 
     def _join(self, whole: Expression, parts: tuple[Expression, ...]) -> str | None:
         owns = {own: part for part in reversed(parts) if (own := self._own(part))}

@@ -21,6 +21,7 @@ from accel.expression.syntax_tree import (
     Call,
     Cast,
     Literal,
+    Lookup,
     Negate,
     Scalar,
     Select,
@@ -47,6 +48,8 @@ COMPARISONS: dict[str, Any] = {
     "==": tirx.EQ,
     "!=": tirx.NE,
 }
+LOOKUP = "lut"
+"""What a lookup in an operand is called in TIR: of the table's element for 0, and of the integer."""
 Leaf = Callable[[Access | Scalar, str], tirx.Expr]
 
 
@@ -73,8 +76,8 @@ def tvm_form(node: TypedExpression, leaf: Leaf) -> tirx.Expr:
             found = _shift(node, below[0], below[1], leaf)
         case Binary(sign):
             found = BINARY[sign](below[0], below[1])
-        case Call(function, _):
-            found = _call(function, node.dtype, below)
+        case Call() | Lookup() as called:
+            found = _called(called, node.dtype, below)
     return found
 
 
@@ -130,6 +133,12 @@ def _shift(node: TypedExpression, value: tirx.Expr, count: tirx.Expr, leaf: Leaf
         return tirx.const(0, node.dtype)
     by = tirx.const(min(abs(steps), most), node.dtype)
     return tirx.RShift(value, by) if steps >= 0 else tirx.LShift(value, by)
+
+
+def _called(called: Call | Lookup, dtype: str, below: list[tirx.Expr]) -> tirx.Expr:
+    if isinstance(called, Lookup):
+        return tirx.call_pure_extern(dtype, LOOKUP, *below)
+    return _call(called.function, dtype, below)
 
 
 def _call(function: str, dtype: str, below: list[tirx.Expr]) -> tirx.Expr:

@@ -13,7 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel.expression.element_types import single
-from accel.expression.syntax_tree import Access, Binary, Call, Cast, Expression, Literal, Negate, Select, Statement
+from accel.expression.syntax_tree import (
+    Access,
+    Binary,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Lookup,
+    Negate,
+    Select,
+    Statement,
+)
 from accel.region.vector_program import UNIT, VectorProgram
 from accel.util.arrays import Array, Float64
 
@@ -99,6 +110,8 @@ def _evaluate(program: VectorProgram, statement: Statement, values: dict[str, In
     def aligned(access: Access) -> Interval:
         """An operand with an axis for each of the statement's; the target's come first, so each broadcasts."""
         found = values[access.name]
+        if access in statement.looked_up:
+            return found
         order = sorted(range(len(access.axes)), key=lambda place: axes.index(access.axes[place]))
         shape = [1] * len(axes)
         for place in order:
@@ -155,6 +168,8 @@ def _value(value: Expression, leaf: Leaf) -> Interval:
             found = _call(function, [_value(argument, leaf) for argument in arguments])
         case Select():
             found = _selected(value, leaf)
+        case Lookup(Access() as table, inner):
+            found = _looked_up(int(str(table.indices[-1])), leaf(table), _value(inner, leaf))
         case _:
             raise AssertionError(value)
     return found
@@ -226,6 +241,18 @@ def _call(function: str, values: Sequence[Interval]) -> Interval:
         return _rounded(low, high, _FUNCTION)
     rising = _RISING[function]
     return _rounded(rising(first.low), rising(first.high), _FUNCTION)
+
+
+def _looked_up(first: int, table: Interval, at: Interval) -> Interval:
+    """The number at an integer; where that is not known, any of them."""
+    last = table.low.size - 1
+    low, high = (np.clip(end + first, 0, last).astype(np.int64) for end in (at.low, at.high))
+    known = low == high
+    return Interval(
+        np.where(known, table.low[low], table.low.min()),
+        np.where(known, table.high[high], table.high.max()),
+        table.whole,
+    )
 
 
 def _picked(function: str, values: Sequence[Interval]) -> Interval:

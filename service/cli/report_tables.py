@@ -57,7 +57,7 @@ def dram_lines(report: Report) -> Iterator[str]:
     if dram is not None and dram["ratio"] is not None:
         moved = f"DRAM: {dram['bytes_read']:,} bytes read, {dram['bytes_written']:,} written"
         compulsory = dram["compulsory_read"] + dram["compulsory_written"]
-        yield f"{moved}; {dram['ratio']:.2f} times the {compulsory:,} that any schedule moves"
+        yield f"{moved}; {dram['ratio']:.2f} times the {compulsory:,} that any schedule must move"
 
 
 def energy_lines(report: Report) -> Iterator[str]:
@@ -68,9 +68,10 @@ def energy_lines(report: Report) -> Iterator[str]:
             yield f"energy: {report['energy_pj']:,.0f} pJ, of the instructions whose energy the accelerator says"
         return
     parts = {"instructions": found["instructions"], "DRAM": found["dram"], "host": found["host"]}
-    known = ", ".join(f"{name} {value:,.0f}" for name, value in parts.items() if value is not None)
+    known = [f"{name} {value:,.0f}" for name, value in parts.items() if value is not None]
+    told = f": {', '.join(known)}" if len(known) > 1 else f", of {known[0].rpartition(' ')[0]} alone"
     lacking = " and ".join(name for name, value in parts.items() if value is None)
-    yield f"energy: {found['total']:,.0f} pJ: {known}" + (f"; no cost is given for {lacking}" if lacking else "")
+    yield f"energy: {found['total']:,.0f} pJ{told}" + (f"; no cost is given for {lacking}" if lacking else "")
 
 
 def accelerator_label(report: Report) -> str:

@@ -107,7 +107,7 @@ class _Grid:
             case Cast():
                 found = convert(below[0], node.dtype)
             case Lookup(table):
-                found = looked_up(self.lookups[table], below[0])
+                found = self.look_up(table, below[-1])
             case Select(comparison):
                 found = np.where(COMPARE[comparison](below[0], below[1]), below[2], below[3])
             case Call(function):
@@ -116,7 +116,13 @@ class _Grid:
                 found = binary(operator, below, node.dtype)
         return found
 
-    def read(self, access: Access) -> np.ndarray:
+    def look_up(self, table: str | Access, x: np.ndarray) -> np.ndarray:
+        if isinstance(table, str):
+            return looked_up(self.lookups[table], x)
+        return self.read(table, x.astype(np.int64))
+
+    def read(self, access: Access, further: np.ndarray | None = None) -> np.ndarray:
+        """Elements, each so many places ``further`` on along the last axis."""
         grid = np.indices(self.shape)
 
         def place(index: object) -> np.ndarray:
@@ -127,7 +133,9 @@ class _Grid:
                 return found
             return grid[self.axes.index(index)] if isinstance(index, str) else np.full(self.shape, index)
 
-        where = map(place, access.indices)
+        where = [place(index) for index in access.indices]
+        if further is not None:
+            where[-1] = where[-1] + further
         return self.tensors[access.name][tuple(where)] if access.indices else self.tensors[access.name]
 
 

@@ -7,7 +7,9 @@ from typing import Any
 from tvm import te, tirx
 
 from accel.accelerator.contraction import Contraction
+from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
+from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.expression.element_types import TensorType
 from accel.expression.syntax_tree import Access, Scalar, Statement
@@ -46,15 +48,8 @@ class VectorKind:
 
     def instructions(self, region: VectorRegion, capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order; an operation may come more than once."""
-        program, memory = region.shape, capabilities.accelerator.memory
-
-        def place(name: str) -> tuple[str, str]:
-            tensor = program.tensor(name)
-            return tensor.dtype, memory(tensor.memory).scope if tensor.memory else DRAM
-
-        for statement in program.parsed:
-            store = tvm_store(statement, _types(program, statement), elements_apart(place))
-            choice = _operation(store, capabilities)
+        for statement in region.shape.parsed:
+            choice = _operation(_store(statement, region.shape, capabilities.accelerator), capabilities)
             role: Role = "compute"
             if isinstance(choice.meaning.instruction, Copy):
                 role = "load data" if choice.meaning.instruction.direction == "load" else "store"
@@ -63,6 +58,26 @@ class VectorKind:
     def host_layout(self, _region: VectorRegion) -> list[str]:
         """Nothing: its tensors lie as the model has them."""
         return []
+
+
+def operations_of(statement: Statement, program: VectorProgram, target: Target) -> tuple[int, ...]:
+    """Returns which operations of the target do a statement of a program, by their numbers.
+
+    Nothing else that lowering finds of a program depends on the numbers in its statements.
+    """
+    places = {id(meaning): number for number, meaning in enumerate(target.semantics)}
+    store = _store(statement, program, target.accelerator)
+    return tuple(places[id(match.meaning)] for match in matching_operations(store, target.semantics, target))
+
+
+def _store(statement: Statement, program: VectorProgram, accelerator: Accelerator) -> tirx.BufferStore:
+    """What a statement stores, each of its elements in a buffer of its own."""
+
+    def place(name: str) -> tuple[str, str]:
+        tensor = program.tensor(name)
+        return tensor.dtype, accelerator.memory(tensor.memory).scope if tensor.memory else DRAM
+
+    return tvm_store(statement, _types(program, statement), elements_apart(place))
 
 
 def _types(program: VectorProgram, statement: Statement) -> dict[str, TensorType]:
@@ -86,6 +101,8 @@ def _computed(program: VectorProgram, statement: Statement, known: Mapping[str, 
 
         def leaf(access: Access | Scalar, _dtype: str) -> Any:
             tensor = program.tensor(access.name)
+            if isinstance(access, Access) and access in statement.looked_up:
+                return known[access.name][access.indices]
             places = [0 if axis == UNIT else at[axis_name(axis)] for axis in tensor.axes]
             return known[access.name][tuple(places) or (0,)]
 
@@ -186,6 +203,8 @@ class _Tiles:
 
         def leaf(access: Access | Scalar, _dtype: str = "") -> Any:
             tensor = program.tensor(access.name)
+            if isinstance(access, Access) and access in statement.looked_up:
+                return buffers[tensor.name][tuple(tirx.const(index, "int32") for index in access.indices)]
             if not tensor.memory:
                 at = [_dram_index(axis, variables, place) for axis in tensor.axes]
                 return self.dram[tensor.name][tuple(at)]
@@ -201,6 +220,8 @@ class _Tiles:
         """How many numbers along an axis lie in one element of a memory that the statement uses."""
         accelerator = self.capabilities.accelerator
         tensors = [self.program.tensor(name) for name in (statement.target.name, *statement.operands)]
+        tables = {table.name for table in statement.looked_up}
+        tensors = [tensor for tensor in tensors if tensor.name not in tables]
         on_chip = [tensor for tensor in tensors if tensor.memory and tensor.axes and tensor.axes[-1] == axis]
         return max((accelerator.memory(tensor.memory).element_count for tensor in on_chip), default=1)
 

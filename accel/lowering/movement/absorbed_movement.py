@@ -13,14 +13,13 @@ from typing import NamedTuple
 from tvm import ir, relax
 
 from accel.accelerator.target import Target
-from accel.lowering.movement.launch_costs import LaunchCosts, read_through, with_view
+from accel.lowering.movement.launch_costs import LaunchCosts, read_through, stored_in_order, with_view
 from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Moved, Window
 from accel.lowering.movement.movement_operators import onwards, shape_of_value, windows_of
-from accel.lowering.movement.program_orders import lying
+from accel.lowering.movement.program_orders import result_orders
 from accel.lowering.movement.region_prices import Prices, RegionPrices
 from accel.region.affine_view import AffineView, NotAffineError, whole
 from accel.region.kinds import AnyRegion, VectorRegion
-from accel.region.vector_program import UNIT
 
 
 def absorb_movement(module: ir.IRModule, target: Target, prices: Prices) -> ir.IRModule:
@@ -74,7 +73,7 @@ class _Absorber:
     def __init__(self, module: ir.IRModule, target: Target, prices: Prices) -> None:
         self._module = module
         self._graph = LaunchGraph(module, target.contraction)
-        self._prices = RegionPrices(target.accelerator, prices)
+        self._prices = RegionPrices(target, prices)
         self._costs = LaunchCosts(self._graph, self._prices, target.accelerator)
         gemm = target.contraction
         self._tiles = {gemm.rows, gemm.in_channels, gemm.out_channels} - {1}
@@ -202,23 +201,18 @@ class _Absorber:
         shape = shape_of_value(launch.var)
         if not isinstance(launch.region, VectorRegion) or shape is None or launch.var in self._graph.returned:
             return
-        axes = launch.region.shape.in_dram[len(launch.arguments)].axes
-        for order in dict.fromkeys(lying(launch.region)):
-            dimensions = sorted(
-                range(len(axes)), key=lambda place: -1 if axes[place] == UNIT else order.index(axes[place])
-            )
-            if dimensions != sorted(dimensions):
-                extents = [shape[dimension] for dimension in dimensions]
-                var = relax.DataflowVar(f"{launch.var.name}_lying", relax.TensorType(extents, launch.var.ty.dtype))
-                back_again = tuple(dimensions.index(dimension) for dimension in range(len(axes)))
-                view = whole(shape).permuted(back_again).view()
-                yield _Destination(var, (), view, None, back_again)
+        for order in result_orders(launch.region, len(launch.arguments)):
+            extents, view, back_again = stored_in_order(shape, order)
+            var = relax.DataflowVar(f"{launch.var.name}_lying", relax.TensorType(extents, launch.var.ty.dtype))
+            yield _Destination(var, (), view, None, back_again)
 
     def _readers_of(self, var: relax.Var) -> list[tuple[Launch, int]]:
         """The arguments of launches that come of a result."""
+        reached = self._graph.reached_from(var)
         return [
             (launch, place)
-            for launch in self._graph.launches.values()
+            for bound, launch in self._graph.launches.items()
+            if bound in reached
             for place, argument in enumerate(launch.arguments)
             if argument is var or self._graph.source(argument, {var}) is not None
         ]

@@ -8,9 +8,11 @@ from tvm import relax
 from accel.accelerator.document import Accelerator
 from accel.lowering.ir.function_attributes import LaunchInfo
 from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Moved, Window
+from accel.lowering.movement.movement_operators import shape_of_value
 from accel.lowering.movement.movement_programs import movement_programs
+from accel.lowering.movement.program_orders import result_orders
 from accel.lowering.movement.region_prices import RegionPrices
-from accel.region.affine_view import AffineView, NotAffineError
+from accel.region.affine_view import AffineView, NotAffineError, whole
 from accel.region.kinds import AnyRegion, VectorRegion, Views
 
 MOVE = "move"
@@ -40,6 +42,8 @@ class LaunchCosts:
         for launch, place in readers:
             moved = self._graph.source(launch.arguments[place], {var})
             known = [self._of_read(launch, place, moved)]
+            if known != [0]:
+                known += self._of_reads_in_orders(launch, place, moved)
             program = None if moved is None or known == [0] else self._of_move(launch.arguments[place], var)
             if program is not None:
                 known.append(program + (self._of_read(launch, place, None) or 0))
@@ -68,6 +72,20 @@ class LaunchCosts:
             return 0 if moved is None or moved[2].has_dense_rows else None
         priced = self._prices.best(read)
         return None if priced is None else priced[0]
+
+    def _of_reads_in_orders(self, launch: Launch, place: int, moved: Moved | None) -> Iterator[int]:
+        """Yields what a vector program takes that stores its own result in an order in which it reads."""
+        read = launch.region if moved is None else read_through(launch, {place: moved})
+        result, shape = len(launch.arguments), shape_of_value(launch.var)
+        if not isinstance(read, VectorRegion) or shape is None or launch.var in self._graph.returned:
+            return
+        if any(view is not None for view in read.views[result:]):
+            return
+        for order in result_orders(read, result):
+            _, view, _ = stored_in_order(shape, order)
+            priced = self._prices.best(replace(read, views=with_view(read.views, result, view)))
+            if priced is not None:
+                yield priced[0]
 
     def _of_move(self, argument: relax.Expr, var: relax.Var) -> int | None:
         """What a program takes that makes an argument of a variable; None where no instructions do."""
@@ -112,6 +130,12 @@ def read_through(launch: Launch, moved: Mapping[int, Moved]) -> AnyRegion:
     for place, (_, _, view) in moved.items():
         views = with_view(views, place, view)
     return replace(launch.region, views=views)
+
+
+def stored_in_order(shape: Sequence[int], order: Sequence[int]) -> tuple[tuple[int, ...], AffineView, tuple[int, ...]]:
+    """Returns the shape of a tensor of these dimensions in another order, the view of it, and what undoes the order."""
+    back_again = tuple(order.index(dimension) for dimension in range(len(order)))
+    return tuple(shape[dimension] for dimension in order), whole(shape).permuted(back_again).view(), back_again
 
 
 def with_view(views: Views, place: int, view: AffineView) -> Views:

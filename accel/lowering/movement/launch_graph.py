@@ -124,6 +124,16 @@ class LaunchGraph:
         known = [each for each in chain if isinstance(each, relax.Var)]
         return all(len(self.readers[each]) == 1 and each not in self.returned for each in known)
 
+    def reached_from(self, var: relax.Var) -> set[relax.Var]:
+        """Returns what reads a value, or reads what is no launch and has come of it."""
+        reached, pending = set[relax.Var](), [var]
+        while pending:
+            for reader in self.readers[pending.pop()]:
+                if reader not in reached:
+                    reached.add(reader)
+                    pending += [] if reader in self.launches else [reader]
+        return reached
+
     def chain(self, operand: relax.Expr, stored: set[relax.Var]) -> list[relax.Expr] | None:
         """A value, what it is moved from, and so on as far as something in DRAM; None if that is the host's."""
         chain = [operand]

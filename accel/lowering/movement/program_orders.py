@@ -24,6 +24,15 @@ def lying(region: VectorRegion) -> Iterator[tuple[int, ...]]:
         yield (*outside, *sorted(steps, key=lambda axis: -steps[axis]))
 
 
+def result_orders(region: VectorRegion, place: int) -> Iterator[tuple[int, ...]]:
+    """Yields orders of the dimensions of the result at ``place``, other than its own, in which operands lie."""
+    axes = region.shape.in_dram[place].axes
+    for order in dict.fromkeys(lying(region)):
+        dimensions = sorted(range(len(axes)), key=lambda each: -1 if axes[each] == UNIT else order.index(axes[each]))
+        if dimensions != sorted(dimensions):
+            yield tuple(dimensions)
+
+
 def orders_of(region: VectorRegion, accelerator: Accelerator) -> Iterator[VectorRegion]:
     """Yields a region in the orders in which its tensors lie; as it stands, if its tiles suit its views, first."""
     program, parts = region.shape, _parts(region)
@@ -79,7 +88,7 @@ def _in_order(
     memories = {tensor.name: tensor for tensor in program.on_chip}
 
     def reordered(access: Access) -> Access:
-        if access.name not in memories:
+        if access.name not in memories or not access.axes:
             return access
         axes = sorted(memories[access.name].axes, key=places.__getitem__)
         return Access(access.name, tuple(axis_name(axis) for axis in axes))

@@ -8,7 +8,7 @@ from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal
 
 from accel.expression.element_types import CAST_TO, single
-from accel.expression.syntax_tree import Access, Binary, Call, Cast, Combiner, Expression, Literal, Select
+from accel.expression.syntax_tree import Access, Binary, Call, Cast, Combiner, Expression, Literal, Lookup, Select
 from accel.lowering.vector.whole_floats import LegalStatement, LegalTensor
 
 _COMBINERS: dict[type, Combiner] = {tirx.Add: "+", tirx.Max: "max", tirx.Min: "min"}
@@ -20,6 +20,10 @@ _FUNCTIONS = {name: name for name in ("exp", "exp2", "log", "sqrt", "rsqrt", "ta
 _FUNCTIONS |= {"nearbyint": "rint", "round": "rint", "fabs": "abs"}
 _EXACT = 1 << 23  # integers this far from 0 are float32 as they are, and so are their sums
 _WIDE_ENOUGH = ("int8", "uint8", "int16")
+
+
+ShiftedInteger = tuple[str, int]
+"""A tensor of wide integers that are those of a narrow one, by its name, and a number."""
 
 
 class UnsaidError(Exception):
@@ -36,11 +40,12 @@ class BlockStatements:
         tensors: dict[str, LegalTensor],
         numbers: Mapping[str, float],
         inner: Iterator[int],
+        shifted: dict[str, ShiftedInteger],
     ) -> None:
         root = function.body
         if not isinstance(root, s_tir.SBlockRealize) or len(function.params) != len(names):
             raise UnsaidError("TVM makes no blocks of it")
-        self._numbers = numbers
+        self._numbers, self._shifted = numbers, shifted
         self._names: dict[Any, str] = dict(zip(function.params, names, strict=True))
         for buffer in root.block.alloc_buffers:
             self._names[buffer] = name = f"t{next(inner)}"
@@ -54,9 +59,11 @@ class BlockStatements:
         Raises:
             UnsaidError: a block is no such nest, or its expression has something that documents have no word for.
         """
-        return [self._statement(nest) for nest in self._nests]
+        made = (self._statement(nest) for nest in self._nests)
+        return [statement for statement in made if statement is not None]
 
-    def _statement(self, nest: Any) -> LegalStatement:
+    def _statement(self, nest: Any) -> LegalStatement | None:
+        """None of wide integers that only say where something is looked up."""
         loops: dict[Any, int] = {}
         while isinstance(nest, tirx.For):
             loops[nest.loop_var] = int(nest.extent)
@@ -72,8 +79,11 @@ class BlockStatements:
                 raise UnsaidError("its blocks do not walk their loops one to one")
             labels[variable.var] = f"i{number}"
             extents[f"i{number}"] = extent
-        reader = _Reader(labels, extents, self._names, self._numbers)
+        reader = _Reader(labels, extents, self._names, self._numbers, self._shifted)
         target = reader.access(store.buffer, store.indices)
+        if block.init is None and (found := reader.shifted(store, target)) is not None:
+            self._shifted[target.name] = found
+            return None
         if block.init is None:
             return LegalStatement(target, None, None, reader.expression(store.value), extents)
         return self._combination(block, store, target, reader, extents)
@@ -100,8 +110,10 @@ class _Reader:
         extents: Mapping[str, int],
         names: Mapping[Any, str],
         numbers: Mapping[str, float],
+        shifted: Mapping[str, ShiftedInteger],
     ) -> None:
         self._labels, self._extents, self._names, self._numbers = labels, extents, names, numbers
+        self._shifted = shifted
 
     def access(self, buffer: Any, indices: Any) -> Access:
         """An element; in a dimension of extent 1 the index is 0."""
@@ -134,7 +146,9 @@ class _Reader:
         """
         if isinstance(value, TensorLoad):
             name = self._names.get(value.source, "")
-            return Literal(self._numbers[name]) if name in self._numbers else self.access(value.source, value.indices)
+            if name in self._numbers:
+                return Literal(self._numbers[name])
+            return self._lookup(value, name) or self.access(value.source, value.indices)
         if isinstance(value, tirx.IntImm):
             return Literal(int(value))
         if isinstance(value, tirx.FloatImm):
@@ -142,6 +156,34 @@ class _Reader:
         if isinstance(value, ir.Call):
             return self._call(value)
         return self._cast(value) if isinstance(value, tirx.Cast) else self._operation(value)
+
+    def shifted(self, store: tirx.BufferStore, target: Access) -> ShiftedInteger | None:
+        """What wide integers are made of: one narrow one each, at the same place, and a number."""
+        value, added = store.value, 0
+        if type(value) is tirx.Add and isinstance(value.b, tirx.IntImm):
+            value, added = value.a, int(value.b)
+        widens = isinstance(value, tirx.Cast) and str(value.value.ty.dtype) in _WIDE_ENOUGH
+        load = value.value if widens else value
+        if str(store.value.ty.dtype) != "int64" or not isinstance(load, TensorLoad):
+            return None
+        name, number = self._names.get(load.source, ""), 0
+        if not widens:
+            if name not in self._shifted:
+                return None
+            name, number = self._shifted[name]
+        access = self.access(load.source, load.indices)
+        return (name, number + added) if access.indices == target.indices else None
+
+    def _lookup(self, load: TensorLoad, name: str) -> Lookup | None:
+        """An element of a row of numbers, at a place that is itself an element; None of an element at loops."""
+        if len(load.indices) != 1 or not isinstance(load.indices[0], TensorLoad):
+            return None
+        at = load.indices[0]
+        found = self._shifted.get(self._names.get(at.source, ""))
+        if found is None or not name:
+            raise UnsaidError(f"it reads {load.source.name} at {at}, which is no narrow integer")
+        source, first = found
+        return Lookup(Access(name, (first,)), Access(source, self.access(at.source, at.indices).indices))
 
     def _operation(self, value: Any) -> Expression:
         kind = type(value)

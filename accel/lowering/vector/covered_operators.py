@@ -56,7 +56,9 @@ def cover_operator(operator: LegalOperator, target: Target, home: str) -> Covere
         name: Lying(tensor.dtype, home if tensor.dtype == FLOAT else "") for name, tensor in operator.tensors.items()
     }
     names = {axis_name(axis): extent for axis, extent in enumerate(axes.extents)}
-    cover = InstructionCover(target, home, lying, names)
+    tables = {table.name for statement in operator.statements for table in statement.looked_up}
+    walked = {name: tuple(map(axis_name, axes.of(name, operator.tensors[name].shape))) for name in tables}
+    cover = InstructionCover(target, home, lying, names, walked)
     statements: list[Statement] = []
     placed = {*operator.inputs, operator.result}
     for number, statement in enumerate(operator.statements):
@@ -67,7 +69,9 @@ def cover_operator(operator: LegalOperator, target: Target, home: str) -> Covere
             statements += cover.anywhere(whole, statement.start)
         placed.add(name)
     shapes = {name: axes.of(name, operator.tensors[name].shape) for name in (*operator.inputs, operator.result)}
-    accesses = {leaf.name: leaf for made in statements for leaf in (made.target, *made.accesses)}
+    accesses = {
+        leaf.name: leaf for made in statements for leaf in (made.target, *made.accesses) if leaf not in made.looked_up
+    }
     tensors = {}
     for name, where in cover.lying.items():
         if name in accesses or name in shapes:
@@ -87,6 +91,10 @@ class _OperatorAxes:
             name: [None] * len(tensor.shape) for name, tensor in operator.tensors.items()
         }
         self._labels = [self._labelled(statement) for statement in operator.statements]
+        for table in dict.fromkeys(table.name for each in operator.statements for table in each.looked_up):
+            self._dimensions[table][-1] = len(self._same)  # which only a load of all of it walks
+            self._same.append(len(self._same))
+            self._lengths.append(operator.tensors[table].shape[-1])
         roots = sorted({self._root(loop) for loop, extent in enumerate(self._lengths) if extent > 1})
         self._numbers = {root: number for number, root in enumerate(roots)}
         self.extents = tuple(self._lengths[root] for root in roots)
@@ -115,7 +123,11 @@ class _OperatorAxes:
         if len(set(labels.values())) < len(labels):
             raise UncoverableError("it walks a tensor along other axes than it was made along")
 
+        tables = statement.looked_up
+
         def relabelled(leaf: Access) -> Access:
+            if leaf in tables:
+                return leaf
             return Access(
                 leaf.name, tuple(axis_name(labels[index]) for index in leaf.indices if isinstance(index, str))
             )

@@ -16,7 +16,7 @@ from typing import Any
 from tvm import tirx
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Copy
+from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.semantics import Semantics
 from accel.accelerator.target import Target
 from accel.expression.element_types import TensorType
@@ -30,6 +30,7 @@ from accel.expression.syntax_tree import (
     ExpressionError,
     Index,
     Literal,
+    Lookup,
     Negate,
     Scalar,
     Select,
@@ -46,6 +47,7 @@ from accel.lowering.vector.whole_floats import FLOAT
 
 _MOST_OPERATIONS = 4  # of an expression that one instruction does
 _MOST_PLACES = 256  # ways in which the operands of an instruction may lie that are tried
+_LONGEST_TABLE = 1 << 16
 _MOST_SAID = 3  # times that an expression is said otherwise, one within another
 
 
@@ -87,18 +89,33 @@ def home_memory(accelerator: Accelerator) -> str | None:
     return None
 
 
+def runs_programs(target: Target) -> bool:
+    """Returns whether a machine runs vector programs: it computes with floats, or looks numbers up in its memories."""
+    lookups = any(meaning.typed.statement.looked_up for meaning in target.semantics)
+    return lookups or home_memory(target.accelerator) is not None
+
+
 class InstructionCover:
     """Covers statements one after the other; ``lying`` are the tensors so far, and grow by those between steps.
 
-    ``extents`` are those of the axes that accesses name.
+    ``extents`` are those of the axes that accesses name; ``tables`` the axes of what numbers are looked up in, by name.
     """
 
-    def __init__(self, target: Target, home: str, lying: dict[str, Lying], extents: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        home: str,
+        lying: dict[str, Lying],
+        extents: Mapping[str, int],
+        tables: Mapping[str, tuple[str, ...]],
+    ) -> None:
         self._target, self._home, self.lying, self._extents = target, home, lying, extents
+        self._tables = tables
         self._known: dict[Expression, dict[str, _Way]] = {}
         self._said = 0
         self._operations = target.derived(_Operations)
         self._floats = [memory.name for memory in target.accelerator.memories if memory.dtype == FLOAT]
+        self._memories = self._operations.memories
         self._names = itertools.count()
 
     def statement(self, made: Statement, start: float | None) -> list[Statement]:
@@ -143,8 +160,21 @@ class InstructionCover:
     def _new(self, indices: tuple[Index, ...], memory: str) -> Access:
         """A tensor between statements."""
         made = Access(f"s{next(self._names)}", indices)
-        self.lying[made.name] = Lying(FLOAT, memory)
+        self.lying[made.name] = self._in(memory)
         return made
+
+    def _in(self, memory: str) -> Lying:
+        """What lies in a memory."""
+        return Lying(self._target.accelerator.memory(memory).dtype, memory)
+
+    def _held(self, value: Expression) -> list[str]:
+        """The memories that may hold a value: those of floats, or those that lookups use of integers."""
+        dtype = FLOAT
+        if isinstance(value, Access):
+            dtype = self.lying[value.name].dtype
+        elif isinstance(value, Lookup) and isinstance(value.table, Access):
+            dtype = self.lying[value.table.name].dtype
+        return [memory for memory in self._memories if self._in(memory).dtype == dtype]
 
     def anywhere(self, made: Statement, start: float | None) -> list[Statement]:
         """Returns as :meth:`statement` for a target that may lie in any memory of floats, the usual one first.
@@ -166,7 +196,7 @@ class InstructionCover:
         for part in sorted({*walk(value)}, key=lambda part: len(str(part))):
             if isinstance(part, Access | Literal):
                 continue
-            if all(self._best(part, memory) is None for memory in self._floats):
+            if all(self._best(part, memory) is None for memory in self._held(part)):
                 letters = zip("xyzuv", children(part), strict=False)  # a selection has five operands, and nothing more
                 operands = [each if isinstance(each, Literal) else Scalar(name) for name, each in letters]
                 return f"no instruction does {with_children(part, operands)}{self._places(part)}"
@@ -204,25 +234,39 @@ class InstructionCover:
 
     def _everywhere(self, value: Expression) -> dict[str, _Way]:
         """The best way to have a value in each memory that it can be in: computed there, or copied."""
+        if isinstance(value, Access) and value.axes != value.indices:
+            return self._loaded(value)
         found: dict[str, _Way] = {}
-        for memory in self._floats:
+        memories = self._held(value)
+        for memory in memories:
             if isinstance(value, Access) and self.lying[value.name].memory == memory:
                 found[memory] = _Way(0, (), value)
                 continue
             if isinstance(value, Literal) and self._target.accelerator.memory(memory).element_count > 1:
                 continue  # one number does not fill an element
-            target = self._new(_axes(value), memory)
+            target = self._new(_indices(value), memory)
             ways = [*self._ways(value, target, None)] or self._ways(value, target, None, numbers=True)
             best = min(ways, key=lambda way: way.work, default=None)
             if best is not None:
                 found[memory] = best
-        for _ in self._floats[1:] if found else ():
+        for _ in memories[1:] if found else ():
             for one, way in list(found.items()):
-                for memory in self._floats:
+                for memory in memories:
                     copied = None if one == memory else self._copied(way, memory)
                     if copied is not None and (memory not in found or copied.work < found[memory].work):
                         found[memory] = copied
         return found or self._otherwise(value)
+
+    def _loaded(self, table: Access) -> dict[str, _Way]:
+        """The best way to have all of a table in each memory, and its element for 0 there."""
+        everywhere = {
+            memory: self._best(Access(table.name, self._tables[table.name]), memory) for memory in self._memories
+        }
+        return {
+            memory: replace(way, value=Access(way.value.name, table.indices))
+            for memory, way in everywhere.items()
+            if way is not None
+        }
 
     def _copied(self, way: _Way, memory: str) -> _Way | None:
         """A value that is in one memory already in another one."""
@@ -295,11 +339,12 @@ class InstructionCover:
     ) -> Iterator[dict[str, str]]:
         """Where the parts must lie, by their names in ``cut``, for an instruction to do that."""
         known = self._operations.like(cut, self.lying[target.name].memory, combining)
-        places = self._operations.floats_of(known)
-        if len(places) ** len(parts) > _MOST_PLACES:
+        used = self._operations.used_by(known)
+        places = [[memory for memory in self._held(part) if memory in used] for part in parts.values()]
+        if math.prod(map(len, places)) > _MOST_PLACES:
             return
-        for memories in itertools.product(places, repeat=len(parts)):
-            lying = self.lying | {name: Lying(FLOAT, memory) for name, memory in zip(parts, memories, strict=True)}
+        for memories in itertools.product(*places):
+            lying = self.lying | {name: self._in(memory) for name, memory in zip(parts, memories, strict=True)}
             try:
                 store = self._store(cut, target, lying, combining)
             except ExpressionError:  # a number that its place cannot hold
@@ -317,7 +362,7 @@ class InstructionCover:
             return where.dtype, self._target.accelerator.memory(where.memory).scope if where.memory else DRAM
 
         leaves = [leaf for leaf in (target, *walk(cut)) if isinstance(leaf, Access)]
-        tensors = {leaf.name: TensorType(lying[leaf.name].dtype, (1,) * len(leaf.indices)) for leaf in leaves}
+        tensors = {leaf.name: TensorType(lying[leaf.name].dtype, _shape(leaf)) for leaf in leaves}
         statement = Statement(target, combining.combiner if combining else None, cut)
         return tvm_store(statement, tensors, elements_apart(place))
 
@@ -330,7 +375,14 @@ class _Operations:
     """The operations of a target by where they write, what they combine, and what stands outermost in them."""
 
     def __init__(self, target: Target) -> None:
-        self._floats = {memory.name for memory in target.accelerator.memories if memory.dtype == FLOAT}
+        known = target.accelerator.memories
+        looked_up = {
+            operand.memory
+            for meaning in target.semantics
+            if meaning.typed.statement.looked_up and isinstance(meaning.instruction, Compute)
+            for operand in meaning.instruction.operands.values()
+        }
+        self.memories = [memory.name for memory in known if memory.dtype == FLOAT or memory.name in looked_up]
         self._known: dict[tuple[str, Combiner | None, str], list[Semantics]] = defaultdict(list)
         for meaning in target.semantics:
             statement, instruction = meaning.typed.statement, meaning.instruction
@@ -346,16 +398,16 @@ class _Operations:
         """Returns those that may do ``value``."""
         return self._known[memory, combining.combiner if combining else None, _outermost(value)]
 
-    def floats_of(self, known: Iterable[Semantics]) -> list[str]:
-        """Returns the memories of floats where operands of these lie."""
-        found: dict[str, None] = {}
+    def used_by(self, known: Iterable[Semantics]) -> set[str]:
+        """Returns the memories where operands of these lie."""
+        found: set[str] = set()
         for meaning in known:
             instruction = meaning.instruction
-            operands = () if isinstance(instruction, Copy) else instruction.operands.values()
-            found |= {operand.memory: None for operand in operands if operand.memory in self._floats}
-            if isinstance(instruction, Copy) and instruction.memory in self._floats:
-                found[instruction.memory] = None
-        return list(found)
+            if isinstance(instruction, Copy):
+                found.add(instruction.memory)
+            else:
+                found |= {operand.memory for operand in instruction.operands.values()}
+        return found
 
 
 def _outermost(value: Expression) -> str:
@@ -369,8 +421,8 @@ def _outermost(value: Expression) -> str:
             return to
         case Negate():
             return "*"
-        case Select():
-            return "select"
+        case Select() | Lookup():
+            return type(value).__name__
     return ""  # a number, which a field gives, or an element
 
 
@@ -397,7 +449,7 @@ def _cuts(
         found.setdefault(str(named), (named, parts))
     yield from found.values()
     if whole:
-        yield Access("p0", _axes(value)), {"p0": value}
+        yield Access("p0", _indices(value)), {"p0": value}
 
 
 @dataclass(frozen=True)
@@ -435,14 +487,21 @@ def _named(cut: Any, parts: dict[str, Expression]) -> Expression:
     if isinstance(cut, _Part):
         name = next((name for name, part in parts.items() if part == cut.value), f"p{len(parts)}")
         parts[name] = cut.value
-        return Access(name, _axes(cut.value))
+        return Access(name, _indices(cut.value))
     if isinstance(cut, Literal | Access):
         return cut
     return with_children(cut, [_named(child, parts) for child in children(cut)])
 
 
-def _axes(value: Expression) -> tuple[str, ...]:
-    """The axes along which an expression varies, by their numbers."""
+def _shape(leaf: Access) -> tuple[int, ...]:
+    """The shape of a tensor of one element along each axis, and of a table that is long enough for any index."""
+    return tuple(1 if isinstance(index, str) else _LONGEST_TABLE for index in leaf.indices)
+
+
+def _indices(value: Expression) -> tuple[Index, ...]:
+    """The axes along which an expression varies, by their numbers; of a table where its number of 0 is."""
+    if isinstance(value, Access) and value.axes != value.indices:
+        return value.indices
     found = {axis for leaf in walk(value) if isinstance(leaf, Access) for axis in leaf.axes}
     return tuple(sorted(found, key=_number))
 

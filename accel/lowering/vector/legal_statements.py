@@ -16,7 +16,7 @@ from tvm.relax.frontend.onnx import from_onnx
 from tvm_ffi import StructuralKey
 
 from accel.host.onnx_calls import OnnxCall, read_onnx_call
-from accel.lowering.vector.block_statements import BlockStatements, UnsaidError
+from accel.lowering.vector.block_statements import BlockStatements, ShiftedInteger, UnsaidError
 from accel.lowering.vector.whole_floats import LegalOperator, LegalStatement, LegalTensor, Range, as_floats
 
 
@@ -44,7 +44,8 @@ class Legalizer:
         call = read_onnx_call(value)
         if composite is not None:
             given = list(value.args)
-            return self._found(StructuralKey(composite), lambda: _module_of(composite), given, ranges), given
+            operator = self._found(StructuralKey(composite), lambda: _module_of(composite), given, ranges)
+            return operator, [*given, *operator.constants]
         if call is None and not (isinstance(value.op, ir.Op) and value.op.name.startswith("relax.")):
             raise UnsaidError("it is a function of its own")
         arguments = _operands(value) if call is None else [each for each in call.operands if each is not None]
@@ -55,7 +56,8 @@ class Legalizer:
         def legalised() -> ir.IRModule:
             return _module(value, given) if call is None else _module_of_onnx(call, given, result)
 
-        return self._found(_key(value, call, given), legalised, given, ranges), given
+        operator = self._found(_key(value, call, given), legalised, given, ranges)
+        return operator, [*given, *operator.constants]
 
     def _found(
         self,
@@ -68,7 +70,8 @@ class Legalizer:
         key = kind, known
         if key not in self._known:
             try:
-                self._known[key] = as_floats(_read_module(legalised()), known)
+                read = _read_module(legalised())
+                self._known[key] = as_floats(read, (*known, *map(_constant_range, read.constants)))
             except UnsaidError as error:
                 self._known[key] = str(error)
             except Exception as error:  # noqa: BLE001 - a front end of TVM raises what it likes
@@ -216,6 +219,8 @@ def _read_module(module: ir.IRModule) -> LegalOperator:
         tensors[names[parameter]] = _tensor(parameter.ty)
     statements: list[LegalStatement] = []
     numbers: dict[str, float] = {}
+    constants: dict[str, ir.GenericConst] = {}
+    shifted: dict[str, ShiftedInteger] = {}
     inner = itertools.count()
     for block in main.body.blocks:
         for binding in block.bindings:
@@ -229,21 +234,40 @@ def _read_module(module: ir.IRModule) -> LegalOperator:
                 raise UnsaidError("it has several results")
             name = f"t{next(inner)}"
             names[binding.var], tensors[name] = name, _tensor(binding.var.ty)
-            arguments = [_argument(arg, names, numbers) for arg in value.args[1].fields]
-            function = BlockStatements(module[value.args[0]], [*arguments, name], tensors, numbers, inner)
+            arguments = [_argument(arg, names, numbers, constants) for arg in value.args[1].fields]
+            tensors |= {each: _tensor(constant.ty) for each, constant in constants.items()}
+            function = BlockStatements(module[value.args[0]], [*arguments, name], tensors, numbers, inner, shifted)
             statements += function.statements()
-    return LegalOperator(tensors, tuple(str(p.name) for p in main.params), names[main.body.body], tuple(statements))
+    looked_up = {access.name for statement in statements for access in statement.looked_up}
+    if not looked_up >= {*constants}:
+        raise UnsaidError("TVM makes a constant for it")
+    return LegalOperator(
+        {name: tensor for name, tensor in tensors.items() if name not in shifted},
+        (*(str(p.name) for p in main.params), *constants),
+        names[main.body.body],
+        tuple(statements),
+        constants=tuple(constants.values()),
+    )
 
 
-def _argument(arg: relax.Expr, names: Mapping[relax.Expr, str], numbers: dict[str, float]) -> str:
+def _argument(
+    arg: relax.Expr,
+    names: Mapping[relax.Expr, str],
+    numbers: dict[str, float],
+    constants: dict[str, ir.GenericConst],
+) -> str:
     """What an argument is called; a constant whose elements are equal is a number."""
     if arg in names:
         return names[arg]
-    values = np.unique(arg.value.numpy()) if isinstance(arg, ir.GenericConst) else np.zeros(0)
-    if values.size != 1:
-        raise UnsaidError("TVM makes a constant for it")
-    name = f"k{len(numbers)}"
-    numbers[name] = values.item()
+    if not isinstance(arg, ir.GenericConst):
+        raise UnsaidError("an argument is no tensor")
+    values = np.unique(arg.value.numpy())
+    if values.size == 1:
+        name = f"k{len(numbers)}"
+        numbers[name] = values.item()
+        return name
+    name = f"c{len(constants)}"
+    constants[name] = arg
     return name
 
 

@@ -99,7 +99,8 @@ class Group:
                 names[name] = self._add(tensor, _mapped(tensor.axes, axes))
 
         def renamed(leaf: Access) -> Access:
-            return Access(names[leaf.name], tuple(axis_name(axes[int(str(index)[1:])]) for index in leaf.indices))
+            indices = (axis_name(axes[int(index[1:])]) if isinstance(index, str) else index for index in leaf.indices)
+            return Access(names[leaf.name], tuple(indices))
 
         self.statements += [statement.with_accesses(renamed) for statement in operator.statements]
         if operator.tensors[operator.result].memory:

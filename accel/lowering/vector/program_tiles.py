@@ -113,7 +113,7 @@ def _lane_obstacle(tensor: VectorTensor, whole: Statements, memory: Memory) -> s
         return f"its rows are no whole elements of {memory.name}, of {count} numbers each"
     for statement in whole.statements:
         names = (statement.target.name, *statement.operands)
-        if tensor.name not in names:
+        if tensor.name not in names or tensor.name in {table.name for table in statement.looked_up}:
             continue
         others = [whole.tensors[name].axes for name in names if not whole.tensors[name].memory]
         ends = [int(statement.axes[-1][1:]), *(_last(axes) for axes in others)]

@@ -9,10 +9,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tvm import ir, relax
 
+from accel.accelerator.tables import BYTE_VALUES
 from accel.accelerator.target import Target
+from accel.frontend.integer_recovery.composite_functions import is_table
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
 from accel.lowering.analysis.composite import is_composite_call, read_composite
 from accel.lowering.ir.function_attributes import (
+    HOST_REASON,
     JOINED,
     LAUNCHES,
     REGION,
@@ -28,7 +31,7 @@ from accel.lowering.ir.host_runs import free_vars, main_results
 from accel.lowering.kinds.registry import launch_kind
 from accel.lowering.vector.block_statements import UnsaidError
 from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
-from accel.lowering.vector.instruction_cover import UncoverableError, home_memory
+from accel.lowering.vector.instruction_cover import UncoverableError, home_memory, runs_programs
 from accel.lowering.vector.legal_statements import Legalizer
 from accel.lowering.vector.program_groups import Group, MisfitError
 from accel.lowering.vector.program_tiles import Statements, cut_program, obstacle, without_repeats
@@ -60,11 +63,12 @@ def place_vector_programs(
         price: of regions.
         host_nodes: nodes of the model that the host shall run.
     """
-    home = home_memory(target.accelerator)
-    if home is None:
+    if not runs_programs(target):
         return module
     operators = target.derived(_Operators)
-    return _Placement(module, target, home, operators, price, frozenset(host_nodes)).module()
+    return _Placement(
+        module, target, home_memory(target.accelerator) or "", operators, price, frozenset(host_nodes)
+    ).module()
 
 
 class _Operators:
@@ -174,8 +178,10 @@ class _Placement:
     def _is_bound(self, value: ir.Call, composite: relax.Function) -> bool:
         """Whether a composite multiplies, is part of another region, or lies in tiles: an image that regions read.
 
-        What has no attributes of a composite is a function that the host has, as of a product that it does.
+        What has no attributes of a composite is a function that the host has, as of a product that it does; or a table.
         """
+        if is_table(composite):
+            return False
         if COMPOSITE not in composite.attrs or read_composite(composite).macs:
             return True
         made = [self._composite_of(operand) for operand in value.args if isinstance(operand, relax.Var)]
@@ -308,13 +314,24 @@ class _Placement:
         body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
         rebuilt = relax.Function(main.params, body, main.ret_ty, is_pure=True)
         module.update_func(module.get_global_var("main"), rebuilt.with_attrs(attrs))
-        called = {binding.value.op for binding in bindings if is_composite_call(self._module, binding.value)}
+        called = {
+            binding.value.op: str(binding.var.name)
+            for binding in bindings
+            if is_composite_call(self._module, binding.value)
+        }
         kept = {
-            variable: function
+            variable: self._with_reason(function, called.get(variable, ""))
             for variable, function in module.functions.items()
             if not isinstance(function, relax.Function) or str(variable.name_hint) == "main" or variable in called
         }
         return ir.IRModule(kept, attrs=module.attrs)
+
+    def _with_reason(self, function: ir.BaseFunc, called: str) -> ir.BaseFunc:
+        """A table of the host with the reason why no program looks it up; anything else as it is."""
+        if not isinstance(function, relax.Function) or not is_table(function) or called not in self._reasons:
+            return function
+        why = f"it is a table of {BYTE_VALUES} entries: {self._reasons[called]}; the host looks it up, in int8"
+        return function.with_attr(HOST_REASON, why)
 
     def _function(
         self, region: VectorRegion, builder: relax.BlockBuilder, functions: dict[str, ir.GlobalVar]

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tvm import ir
+
 from accel.expression.element_types import CASTS, limits
 from accel.expression.syntax_tree import (
     Access,
@@ -16,6 +18,7 @@ from accel.expression.syntax_tree import (
     Combiner,
     Expression,
     Literal,
+    Statement,
     children,
     with_children,
 )
@@ -44,6 +47,11 @@ class LegalStatement:
     value: Expression
     extents: Mapping[str, int]
 
+    @property
+    def looked_up(self) -> tuple[Access, ...]:
+        """The tables that it looks numbers up in."""
+        return Statement(self.target, self.combiner, self.value).looked_up
+
 
 Range = tuple[float, float]
 """The least and the greatest value of an integer."""
@@ -53,7 +61,7 @@ Range = tuple[float, float]
 class LegalOperator:
     """An operator as statements; ``inputs`` are its operands' names, in their order, and ``result`` its result's.
 
-    ``range`` is that of its result, if that is of integers which float32 holds.
+    ``range`` is that of its result, if that is of integers which float32 holds; ``constants`` are the last inputs.
     """
 
     tensors: Mapping[str, LegalTensor]
@@ -61,6 +69,7 @@ class LegalOperator:
     result: str
     statements: tuple[LegalStatement, ...]
     range: Range | None = None
+    constants: tuple[ir.GenericConst, ...] = ()
 
 
 _HELD = 1 << 24

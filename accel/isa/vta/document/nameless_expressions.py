@@ -90,7 +90,8 @@ class _Names:
             case Cast(to, value):
                 return Cast(to, self.expression(value))
             case Lookup(table, value):
-                return Lookup(table, self.expression(value))
+                named = self.access(table) if isinstance(table, Access) else table
+                return Lookup(named, self.expression(value))
             case Call(function, arguments):
                 return Call(function, tuple(map(self.expression, arguments)))
             case Binary(operator, left, right):

@@ -65,6 +65,35 @@ def test_a_lookup_is_part_of_an_expression() -> None:
     compare("Y[i] += lut(floats, X[i, l])", {"X": x, "Y": np.zeros(4, np.float32)})
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "float32"])
+def test_an_operand_is_a_table(dtype: str) -> None:
+    """Catches a table whose first number is another byte's, the wrong row of one by channel, and a stale one."""
+    rows = RANDOM.integers(-128, 128, (3, 300)).astype(dtype)
+    x = RANDOM.integers(-128, 128, (5, 3)).astype(np.int8)
+    found = compare("Y[i, c] = lut(T[c, 130], X[i, c])", {"X": x, "T": rows, "Y": np.zeros((5, 3), dtype)})
+    np.testing.assert_array_equal(found, rows[np.arange(3), 130 + x.astype(np.int64)])
+    unsigned = x.view(np.uint8)
+    found = compare("Y[i, c] = lut(T[c, 44], X[i, c])", {"X": unsigned, "T": rows, "Y": np.zeros((5, 3), dtype)})
+    np.testing.assert_array_equal(found, rows[np.arange(3), 44 + unsigned.astype(np.int64)])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Y[l] = lut(T[0], X[l])", r"int8 from T\[0\] on goes from -128 to 127; expected at least 0 and at most 255"),
+        ("Y[l] = lut(T[129], X[l])", r"int8 from T\[129\] on goes from 1 to 256; expected at least 0 and at most 255"),
+        ("Y[l] = lut(T[l], X[l])", r"found T\[l\]; the last index of a table is where its number of 0 is, an integer"),
+        ("Y[l] = lut(T[128], f32(X[l]))", r"f32\(X\[l\]\) is float32; T\[128\] is by integers: cast it"),
+        ("Y[l] = lut(S[128], X[l])", "found the tensor S; expected one of X, Y, T"),
+        ("Y[l] = lut(T, X[l])", "found the table T; expected one of signed"),
+    ],
+)
+def test_a_wrong_operand_of_a_lookup_is_named(text: str, message: str) -> None:
+    tensors = {"X": np.zeros(256, np.int8), "Y": np.zeros(256, np.int8), "T": np.zeros(256, np.int8)}
+    with pytest.raises(ExpressionError, match=message):
+        typed(text, tensors)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -34,6 +34,7 @@ def made(seed: int) -> Accelerator | None:
 
 
 def run(model: onnx.ModelProto, accelerator: Accelerator, out: Path) -> Report:
+    out.mkdir(exist_ok=True)
     report = run_model(model.SerializeToString(), accelerator, Options(trace=False, schedule="quick"), out)
     assert report.verified or not report.layers
     assert report.layers or report.host_ops

@@ -86,6 +86,15 @@ TABLES = (
         "a table as a scalar", "tables", _LOOK, "Y[0] = A[0] * curve", _LOOK, "found the scalar curve; expected one of",
     ),
     Case(
-        "a lookup in a tensor", "tables", _LOOK, "Y[0] = lut(A[0], A[0])", _LOOK, r"found '\['; expected ','",
+        "a lookup by a float", "tables", _LOOK, "Y[0] = lut(A[0], A[0])", _LOOK,
+        r"A\[0\] is float32; A\[0\] is by integers: cast it",
+    ),
+    Case(
+        "a lookup in an operand of one number", "tables", _LOOK, "Y[0] = lut(A[0], i8(A[0]))", _LOOK,
+        r"int8 from A\[0\] on goes from -128 to 127; expected at least 0 and at most 0",
+    ),
+    Case(
+        "a lookup in an operand without a place for 0", "tables", _LOOK, "Y[0] = lut(A[n], i8(A[n]))", _LOOK,
+        r"the last index of a table is where its number of 0 is, an integer",
     ),
 )  # fmt: skip
