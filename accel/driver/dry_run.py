@@ -1,7 +1,8 @@
 """A dry run: what of a model an accelerator would run, how, in how many cycles, and why not the rest.
 
 Each launch is compiled and timed by itself, unlike ones once, or parts of it if it is large; what it computes is not
-simulated, and the program is not put together. Tilings are chosen as by a job whose ``schedule`` is ``quick``; a
+simulated, and the program is not put together: layers that a job joins may take fewer cycles.
+Tilings are chosen as by a job whose ``schedule`` is ``quick``; a
 ``timed`` one tries those that are priced alike, and may cut a layer otherwise.
 """
 
@@ -27,6 +28,8 @@ from accel.frontend.read.load_model import LoadedModel, load_model
 from accel.frontend.read.model_info import NO_AXES, Axes
 from accel.host.host_graph_reader import check_graph
 from accel.host.operator_work import graph_work
+from accel.isa.family_registry import family_of
+from accel.joining.joined_launches import with_joined_steps
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, called_region, read_composite
 from accel.lowering.codegen.program_linking import outline
@@ -134,6 +137,7 @@ def plan_loaded_model(
 def _end_to_end(packed: ir.IRModule, accelerator: Accelerator, launches: list[PlannedLaunch]) -> EndToEnd | None:
     try:
         program, graphs = outline(packed, accelerator)
+        program = with_joined_steps(program, family_of(accelerator))
         works = [graph_work(check_graph(graph)) for graph in graphs]
     except (CompileError, InvalidProgram):
         return None

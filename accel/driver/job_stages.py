@@ -44,6 +44,7 @@ from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantise
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
 from accel.isa.family_registry import arrangement_of, family_of, priced_exactly
 from accel.isa.hazard_findings import Hazards
+from accel.joining.joined_launches import join_launches
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
@@ -203,6 +204,8 @@ def emit_program(done: Lowered) -> Emitted:
     job, info = done.job, done.job.info
     lowered = done.regions.lowered()
     program = emit(lowered, job.target.accelerator, arrangement_of(job.target.accelerator))
+    if job.options.launches == "joined":
+        program = join_launches(program, family_of(job.target.accelerator))
     ours, theirs = (*program.inputs, *program.outputs), (*info.inputs, *info.outputs)
     program = renamed(program, {old: tensor.name for old, tensor in zip(ours, theirs, strict=True)})
     fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}

@@ -37,7 +37,7 @@ _TEXTS = "tir"
 _PACKED = (".json", ".txt")  # of parts that shrink
 _FAST = 1  # zlib's level
 _MOST_KEPT = 32 << 20  # bytes of a job's artifacts
-_TIMELESS_OPTIONS = {"seed", "host_nodes", "dims", "shapes", *QuantisationOptions.model_fields}
+_TIMELESS_OPTIONS = {"seed", "host_nodes", "dims", "shapes", "launches", *QuantisationOptions.model_fields}
 
 
 @dataclass(frozen=True)

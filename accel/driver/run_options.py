@@ -16,6 +16,9 @@ Schedule = Literal["auto", "quick", "timed"]
 WeightScales = Literal["auto", "tensor", "channel"]
 """What of weights has a scale: the tensor, or each output channel; or whichever costs the machine nothing more."""
 
+Launches = Literal["joined", "separate"]
+"""Whether layers that no host step parts run as one launch, or each as its own."""
+
 Tried = Literal["some", "all"]
 """Which changes a report tries."""
 
@@ -89,6 +92,12 @@ class Options(RunOptions, QuantisationOptions):
         description="how tilings are chosen: `timed` compiles and times those that the planner prices nearly alike, "
         "`quick` takes the cheapest by its estimate, as a dry run does; `auto` times those whose estimates "
         "are not exact: all but VTA's that make an image without an addition",
+    )
+    launches: Launches = Field(
+        "joined",
+        description="whether layers that no host step parts run as one launch, so that one is loaded for while another "
+        "computes, where the accelerator can order them by its tokens (`joined`), or each as a launch of its own "
+        "(`separate`)",
     )
     verify_seconds: float = Field(
         300,

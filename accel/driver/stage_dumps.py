@@ -41,7 +41,8 @@ def describe_program(program: Program) -> str:
         inputs, outputs = ", ".join(step.inputs), ", ".join(step.outputs)
         if isinstance(step, Launch):
             where = f"instructions {step.begin} to {step.begin + step.count - 1}"
-            lines.append(f"launch {step.name} ({step.op}), {where}: {inputs} -> {outputs}")
+            how = "joined launch" if step.joined else "launch"
+            lines.append(f"{how} {step.name} ({step.op}), {where}: {inputs} -> {outputs}")
         else:
             lines.append(f"host {step.name}: {inputs} -> {outputs}")
     return "\n".join(lines) + "\n"

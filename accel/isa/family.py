@@ -258,6 +258,44 @@ class ArrangesInstructions(Protocol):
         """
 
 
+ReadDram = Callable[[int, int], bytes]
+"""The bytes of DRAM from an address on, so many, as a program's image has them before it runs."""
+
+
+@dataclass(frozen=True)
+class Touches:
+    """Ranges of on-chip memories that instructions access, (ranges,) each: what lies between may be among them.
+
+    Range i, by ``instruction[i]`` (an index into the launch), is of elements ``begin[i]`` to ``end[i]`` (exclusive) of
+    ``memory[i]``, an index into the document's memories. ``write[i]``: it writes, and may read too.
+    """
+
+    instruction: Int64
+    memory: Int64
+    begin: Int64
+    end: Int64
+    write: Bools
+
+
+@runtime_checkable
+class JoinsLaunches(Protocol):
+    """What a family with tokens may have besides: what it takes to make one launch of several."""
+
+    def touches(self, decoded: Decoded, rows: Int64, read: ReadDram, /) -> Touches:
+        """Returns what the instructions ``rows`` (m,) of a launch touch on the chip."""
+
+    def idle_words(self, accelerator: Accelerator, /) -> Mapping[str, Words]:
+        """Returns for units the words (words_each,) of an instruction that only waits for tokens and sends them."""
+
+
+@runtime_checkable
+class OrdersAccesses(Protocol):
+    """What a family may have besides: machines that run one launch behind another as one without being told how."""
+
+    def orders_accesses(self, accelerator: Accelerator, /) -> bool:
+        """Returns whether each access, of DRAM too, waits for those before it in the program that it must follow."""
+
+
 class Machine(Protocol):
     """The on-chip memories and registers of an accelerator, which keep their contents from launch to launch."""
 

@@ -76,6 +76,7 @@ class LaunchEntry(DocumentModel):
     inputs: Names
     outputs: Names
     writes: Annotated[Names, Field(description="segments whose `data` the host writes right before it")] = ()
+    joined: Annotated[bool, Field(strict=True, description="whether it runs in one with the launch before it")] = False
 
 
 class HostEntry(DocumentModel):
@@ -102,7 +103,10 @@ class OriginEntry(DocumentModel):
 class ProgramDocument(DocumentModel):
     """``program.json`` of a Program file."""
 
-    version: Annotated[Literal[1, 2], Field(description="1: host graphs are calls of TVM's Relax operators")] = 2
+    version: Annotated[
+        Literal[1, 2, 3],
+        Field(description="1: host graphs are calls of TVM's Relax operators. 3: launches may be joined"),
+    ] = 2
     accelerator: Any
     dram_bytes: Count
     granularity: Annotated[int, Field(strict=True, ge=1, le=MOST_DRAM_BYTES)] = 1

@@ -5,7 +5,7 @@ steps (Relax functions on tensors in DRAM), with the image of the constants and 
 instruction.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -57,7 +57,9 @@ class Launch:
     """Instructions ``[begin, begin + count)`` run by the accelerator until FINISH.
 
     ``macs`` are the model's multiply-accumulates computed here (padding not counted). ``writes`` names segments whose
-    contents in the program's image the host puts into DRAM right before this launch, and not before the run.
+    contents in the program's image the host puts into DRAM right before this launch, and not before the run. One that
+    is ``joined`` runs in one with the launch right before it, which has no end of its own: the host starts them
+    together, and is told of the last one's end.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Launch:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     writes: tuple[str, ...] = ()
+    joined: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,21 @@ class Program:
     def written_later(self) -> frozenset[str]:
         """The segments whose contents are put into DRAM before some launch, not before the run."""
         return frozenset(name for step in self.steps if isinstance(step, Launch) for name in step.writes)
+
+
+def joined_steps(steps: Sequence[Launch | HostStep]) -> Iterator[tuple[Launch, ...] | HostStep]:
+    """Yields the steps as they run: host steps, and launches that are one, in their order."""
+    running: list[Launch] = []
+    for step in steps:
+        if running and not (isinstance(step, Launch) and step.joined):
+            yield tuple(running)
+            running = []
+        if isinstance(step, Launch):
+            running.append(step)
+        else:
+            yield step
+    if running:
+        yield tuple(running)
 
 
 def renamed(program: Program, names: Mapping[str, str]) -> Program:

@@ -53,7 +53,9 @@ def save_program(program: Program, file: Path | BinaryIO) -> None:
         }
         for folder, arrays in (("image", program.image), ("expected", program.expected))
     )
+    joined = any(isinstance(step, LaunchEntry) and step.joined for step in steps)
     document = ProgramDocument(
+        version=3 if joined else 2,
         accelerator=program.accelerator.model_dump(mode="json"),
         dram_bytes=program.dram_bytes,
         granularity=program.granularity,

@@ -74,6 +74,7 @@ def check_program(program: Program) -> None:
     unknown = [name for name in names if name not in program.segments]
     if unknown:
         raise InvalidProgram(f"no segment is called {unknown[0]}", field=f"segments.{unknown[0]}")
+    _check_joined(program)
     _check_written(program)
     _check_origin(program)
     check_tokens(program.initial_tokens, program.accelerator)
@@ -111,6 +112,22 @@ def check_windows(windows: tuple[DramWindow, ...], accelerator: Accelerator) -> 
             f"windows: they have {windows_bytes(windows)} bytes with the first page; at most {MOST_DRAM_BYTES}",
             field="windows",
         )
+
+
+def _check_joined(program: Program) -> None:
+    """Refuse launches that run on from what is no launch, from others' instructions, or once the host has written."""
+    for before, launch in zip((None, *program.steps), program.steps, strict=False):
+        if not isinstance(launch, Launch) or not launch.joined:
+            continue
+        fault = ""
+        if not isinstance(before, Launch):
+            fault = "the step before it is no launch"
+        elif before.begin + before.count != launch.begin:
+            fault = f"begins at instruction {launch.begin}; the one before it ends at {before.begin + before.count}"
+        elif launch.writes:
+            fault = "the host writes before it"
+        if fault:
+            raise InvalidProgram(f"launch {launch.name} is joined, and {fault}", field=f"steps.{launch.name}")
 
 
 def _check_writes(launch: Launch, program: Program) -> None:

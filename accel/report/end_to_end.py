@@ -3,6 +3,7 @@
 What the host does is modelled by the document alone; the accelerator's cycles are taken as they are.
 """
 
+import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from accel.host.host_prices import StepPrice, cache_cycles, step_price
 from accel.host.operator_work import OperatorWork, graph_work
 from accel.program.program_model import HostStep, Launch, Program
 from accel.report.end_to_end_documents import EndToEnd, EndToEndStep, ModelledHost, PartTime, TimeDetail, TimePart
+from accel.report.layer_report import network_bound
 from accel.report.report_documents import Layer
 
 _NONE = "host costs nothing: the accelerator's document says none"
@@ -28,6 +30,7 @@ class PricedStep:
     Attributes:
         cycles: of a launch, by the accelerator's clock.
         bound: of a launch, the least that it could take.
+        joined: whether a launch runs in one with the one before it, which the host has started.
         works: of a host step, its operators.
         put: tensors that the host writes right before a launch.
     """
@@ -41,6 +44,7 @@ class PricedStep:
     bound: int = 0
     works: Sequence[OperatorWork] = ()
     put: tuple[str, ...] = ()
+    joined: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,19 @@ def program_end_to_end(program: Program, layers: Sequence[Layer], works: HostWor
     """
     if works is None:
         works = list(_read_works(program)) if program.accelerator.host is not None else ()
-    return _of_program(program, [(layer.cycles, layer.lower_bound) for layer in layers], works, bounded=True)
+    return _of_program(program, list(_cycles_and_bounds(layers)), works, bounded=True)
+
+
+def _cycles_and_bounds(layers: Sequence[Layer]) -> Iterator[tuple[int, int]]:
+    """The cycles of each layer, and the least that it could take: of those that run as one the first has it of all."""
+    for at, layer in enumerate(layers):
+        if layer.joined:
+            yield layer.cycles, 0
+            continue
+        more = itertools.takewhile(lambda each: each.joined, layers[at + 1 :])
+        bound = network_bound([layer, *more])
+        single = at + 1 == len(layers) or not layers[at + 1].joined
+        yield layer.cycles, layer.lower_bound if single or bound is None else bound.cycles
 
 
 def planned_end_to_end(program: Program, works: HostWorks, cycles: Sequence[int]) -> EndToEnd:
@@ -92,7 +108,8 @@ def _steps(program: Program, launches: Sequence[tuple[int, int]], works: HostWor
         name, nodes, reads, writes = step.name, step.nodes, step.inputs, step.outputs
         if isinstance(step, Launch):
             cycles, bound = next(times)
-            yield PricedStep(name, "launch", nodes, reads, writes, cycles=cycles, bound=bound, put=step.writes)
+            put, joined = step.writes, step.joined
+            yield PricedStep(name, "launch", nodes, reads, writes, cycles=cycles, bound=bound, put=put, joined=joined)
         elif isinstance(step, HostStep) and priced:
             yield PricedStep(name, "host", nodes, reads, writes, works=next(left))
 
@@ -178,7 +195,7 @@ def _priced(steps: Sequence[PricedStep], tensors: DramTensors, host: HostCosts, 
         yield _Priced(
             step,
             price,
-            launch=launch if step.kind == "launch" else 0,
+            launch=launch if step.kind == "launch" and not step.joined else 0,
             operators=whole(price.computing),
             layout=whole(price.moving),
             cache=whole(cache_cycles(sizes, host)),

@@ -91,8 +91,8 @@ def _allocation(
         tensors=list(dict.fromkeys([*loaded, *stored])),
         first_instruction=None if first is None else result.launch.begin + first,
         last_instruction=None if last is None else result.launch.begin + last,
-        begin_cycle=None if begin is None else result.first_cycle + begin,
-        end_cycle=None if end is None else result.first_cycle + end,
+        begin_cycle=None if begin is None else result.started + begin,
+        end_cycle=None if end is None else result.started + end,
     )
 
 

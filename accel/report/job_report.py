@@ -11,7 +11,14 @@ from accel.frontend.quantize.scale_constraints import padded_tensors
 from accel.frontend.read.model_info import ModelInfo
 from accel.program.program_model import Program
 from accel.report.end_to_end import program_end_to_end, with_overheads
-from accel.report.layer_report import layers_of, machine_of, program_traffic, total_account, total_energy
+from accel.report.layer_report import (
+    layers_of,
+    machine_of,
+    network_bound,
+    program_traffic,
+    total_account,
+    total_energy,
+)
 from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
 from accel.report.run_traffic import energy_of_run
 from accel.report.simulation_report import (
@@ -60,6 +67,7 @@ def make_report(
         dram=dram,
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),
         units=unit_times(simulation, program.accelerator),
+        bound=network_bound(layers),
         account=total_account(simulation),
         machine=machine_of(layers, simulation, program.accelerator),
         warnings=[

@@ -1,5 +1,7 @@
 """The report of one launch: a layer of the model on the accelerator."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from accel.accelerator.contraction import Contraction, contraction
@@ -8,7 +10,7 @@ from accel.errors import InvalidAccelerator
 from accel.isa.family import Timing, dram_traffic
 from accel.isa.family_registry import family_of
 from accel.program.program_model import Program
-from accel.report.report_documents import CycleAccount, Layer, Machine, Roofline
+from accel.report.report_documents import CycleAccount, Layer, Machine, NetworkBound, Roofline
 from accel.report.run_traffic import DramTraffic, traffic_of
 from accel.simulate import cycle_account
 from accel.simulate.engine import LaunchResult, Simulation
@@ -38,6 +40,9 @@ def _layer(result: LaunchResult, accelerator: Accelerator, gemm: Contraction | N
         macs=launch.macs,
         cycles=cycles,
         lower_bound=work.lower_bound,
+        compute_bound=work.compute_cycles,
+        bus_bound=work.bus_cycles,
+        joined=launch.joined,
         utilisation=launch.macs / (cycles * best) if cycles and best else 0.0,
         gemm_share=work.contract_cycles / cycles if cycles else 0.0,
         limited_by=limit,
@@ -74,6 +79,20 @@ def machine_of(layers: list[Layer], simulation: Simulation, accelerator: Acceler
         peak_macs_per_cycle=peak or (float(gemm.macs) if gemm else None),
         bus_bytes_per_cycle=bus_bytes or accelerator.dram.bus_bytes,
         clock_mhz=accelerator.clock_mhz,
+    )
+
+
+def network_bound(layers: Sequence[Layer]) -> NetworkBound | None:
+    """Returns what no schedule of the layers goes below; None where there are none."""
+    if not layers:
+        return None
+    compute, bus = sum(layer.compute_bound or 0 for layer in layers), sum(layer.bus_bound or 0 for layer in layers)
+    return NetworkBound(
+        cycles=max(compute, bus),
+        limited_by="compute" if compute >= bus else "bus",
+        compute=compute,
+        bus=bus,
+        layers=sum(layer.lower_bound for layer in layers),
     )
 
 

@@ -111,7 +111,9 @@ class Plan(pydantic.BaseModel):
     nodes: list[PlannedNode] = Field(description="every node in the model's order, then those that quantisation adds")
     launches: list[PlannedLaunch] = Field(description="in the order in which they run")
     macs: Macs
-    estimated_cycles: int = Field(description="of the launches that could be timed")
+    estimated_cycles: int = Field(
+        description="of the launches that could be timed, each alone: those that a job joins may take fewer together"
+    )
     end_to_end: EndToEnd | None = Field(
         description="estimated time with the host, which is modelled; launches as estimated, those that could not be "
         "timed at none; null where the host cannot run a step, and a job would fail"

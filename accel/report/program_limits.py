@@ -5,15 +5,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 
 from accel.errors import CyclopsError
 from accel.isa.decode import Decoded
-from accel.isa.family import Variation
+from accel.isa.family import Timing, Variation
 from accel.isa.family_registry import family_of
 from accel.program.program_model import Program
 from accel.report.report_documents import Change, FieldDifference, Limits
 from accel.simulate.cycle_account import Shares, merge_accounts
-from accel.simulate.engine import MANY, Simulation
+from accel.simulate.engine import MANY, Simulation, part_ends, together
 
 MOST_PIECES = 1_000_000  # pieces of work that are timed, over all changes: a second or two
 _MANY_PIECES = 50_000  # from there clocks take longer than the Python around them, and they run without its lock
@@ -78,9 +79,9 @@ def _changes(variations: Sequence[Variation], program: Program, simulation: Simu
     retimed = [_Retimed(variation, dict(program.initial_tokens)) for variation in variations]
     with ThreadPoolExecutor(threads, "limits") as pool:
         each_of = pool.map if threads > 1 else map
-        for result in simulation.launches:
-            decoded = result.decoded
-            list(each_of(lambda each: each.time(decoded, carried=carried), retimed))  # noqa: B023
+        for results in simulation.together():
+            decoded, counts = together(results), [len(result.kind) for result in results]
+            list(each_of(lambda each: each.time(decoded, counts, carried=carried), retimed))  # noqa: B023
     return [_change(each.variation, each.layers, simulation.cycles) for each in retimed if each.layers is not None]
 
 
@@ -92,8 +93,8 @@ class _Retimed:
     tokens: dict[str, int]
     layers: list[int] | None = field(default_factory=list)
 
-    def time(self, decoded: Decoded, *, carried: bool) -> None:
-        """Times the next launch."""
+    def time(self, decoded: Decoded, counts: Sequence[int], *, carried: bool) -> None:
+        """Times the next launch, or launches of so many instructions that run as one."""
         if self.layers is None:
             return
         try:
@@ -101,7 +102,12 @@ class _Retimed:
         except CyclopsError:
             self.layers = None
             return
-        self.layers.append(timing.cycles)
+        ends = (
+            part_ends(decoded, timing, counts)
+            if isinstance(timing, Timing)
+            else [0] * (len(counts) - 1) + [timing.cycles]
+        )
+        self.layers += [end - before for before, end in pairwise([0, *ends])]
         self.tokens = timing.tokens if carried else {}
 
 

@@ -176,7 +176,17 @@ class Layer(pydantic.BaseModel):
     cycles: int
     lower_bound: int = Field(
         description="cycles that no order of its instructions goes below: the larger of the compute unit's own and its "
-        "bytes over the bus"
+        "bytes over the bus. One that is joined with another may take fewer, as it is loaded for while that computes"
+    )
+    compute_bound: int | None = Field(
+        None, description="the part of it that the compute unit alone says; null in reports of earlier versions"
+    )
+    bus_bound: int | None = Field(None, description="what the bus alone says; null as before")
+    joined: bool = Field(
+        False,
+        description="whether it runs in one launch with the layer before it. Then its cycles are those from when the "
+        "compute unit is done with that layer, and what other units do for one layer beside another is in them: the "
+        "layers' cycles add up to the launch's",
     )
     utilisation: float = Field(description="macs / (cycles x multiply-accumulates a cycle at best)")
     gemm_share: float = Field(description="share of the cycles in which the matrix unit multiplies, padding included")
@@ -204,6 +214,16 @@ class Layer(pydantic.BaseModel):
     )
 
 
+class NetworkBound(pydantic.BaseModel):
+    """Cycles that a program's launches need in any order: what overlaps at best, and what separate launches need."""
+
+    cycles: int = Field(description="the larger of the sums over the layers of what the compute unit and the bus need")
+    limited_by: Literal["compute", "bus"] = Field(description="of which of the two it is")
+    compute: int = Field(description="cycles that the compute unit needs for all layers")
+    bus: int = Field(description="cycles that the bus needs for all layers")
+    layers: int = Field(description="the sum of the layers' lower bounds: what launches one after the other need")
+
+
 class UnitTime(pydantic.BaseModel):
     """What one unit did, in cycles; busy, stalled (but for `memory`) and idle add up to the program's cycles."""
 
@@ -229,7 +249,10 @@ class ProgramSize(pydantic.BaseModel):
     """The program: instructions, launches, host steps, and bytes of DRAM it maps."""
 
     instructions: int
-    launches: int
+    launches: int = Field(description="layers that the accelerator runs")
+    starts: int | None = Field(
+        None, description="times that the host starts it; null in reports of earlier versions, where each layer is one"
+    )
     host_steps: int
     dram_bytes: int
 
@@ -353,6 +376,9 @@ class Report(pydantic.BaseModel):
     )
     macs: Macs
     units: dict[str, UnitTime]
+    bound: NetworkBound | None = Field(
+        None, description="cycles that no schedule goes below; null in reports of earlier versions"
+    )
     account: CycleAccount | None = Field(
         None, description="where the cycles of all launches went; null in reports of earlier versions"
     )
@@ -473,6 +499,7 @@ class SimulationReport(pydantic.BaseModel):
         description="where the cycles of all launches went; null where timing did not run, and in reports of earlier "
         "versions",
     )
+    bound: NetworkBound | None = Field(None, description="cycles that no schedule goes below; null as `account` is")
     limits: Limits | None = Field(None, description="what limits it; null as `account` is")
     machine: Machine | None = Field(None, description="null in reports of earlier versions")
     bytes_read: int

@@ -15,7 +15,14 @@ from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Erratum, ErratumKind, Hazards, Race, Stale, Unwritten
 from accel.program.program_model import HostStep, Launch, Program
 from accel.report.end_to_end import program_end_to_end, with_overheads
-from accel.report.layer_report import layers_of, machine_of, program_traffic, total_account, total_energy
+from accel.report.layer_report import (
+    layers_of,
+    machine_of,
+    network_bound,
+    program_traffic,
+    total_account,
+    total_energy,
+)
 from accel.report.program_limits import limits_of
 from accel.report.report_documents import (
     Engine,
@@ -32,7 +39,7 @@ from accel.report.report_documents import (
     UnitTime,
 )
 from accel.report.run_traffic import energy_of_run
-from accel.simulate.engine import Simulation, last_writer
+from accel.simulate.engine import Simulation, last_writer, together
 from accel.simulate.machine_state import segment_view
 from accel.simulate.segment_bounds import Stray
 
@@ -67,6 +74,7 @@ def make_simulation_report(
         warnings=verdict.warnings,
         units=unit_times(simulation, program.accelerator) if timed else None,
         account=total_account(simulation),
+        bound=network_bound(launches) if timed else None,
         limits=limits_of(program, simulation, every=every_change) if timed else None,
         machine=machine_of(launches, simulation, program.accelerator),
         bytes_read=dram.bytes_read,
@@ -209,8 +217,9 @@ def warnings_of(program: Program, simulation: Simulation) -> list[ProgramWarning
     found += [_erratum(erratum, simulation) for erratum in errata[:_SHOWN]]
     found += [_stray(stray, simulation) for stray in simulation.strays[:_SHOWN]]
     finish = program.accelerator.finish
-    for result in simulation.launches if finish is not None else ():
+    for results in simulation.together() if finish is not None else ():
         assert finish is not None
+        result = results[-1]
         if len(result.kind) and not (result.kind == program.accelerator.instructions.index(finish)).any():
             last = result.launch.begin + len(result.kind) - 1
             detail = "the launch has no FINISH: the accelerator never says that it is done"
@@ -270,17 +279,21 @@ def unit_times(simulation: Simulation, accelerator: Accelerator) -> dict[str, Un
     """Returns the instructions and times of each unit over all launches that were timed."""
     times = {unit: UnitTime(instructions=0, busy=0, stalled={}, idle=0) for unit in accelerator.units}
     units = np.array([accelerator.units.index(i.unit) for i in accelerator.instructions])
-    for result in simulation.launches:
-        if result.timing is None:
-            continue
-        unit_of = units[result.kind]
-        for number, total in enumerate(times.values()):
-            rows = np.flatnonzero(unit_of == number)
-            last = int(result.timing.end[rows[-1]]) if len(rows) else 0
-            total.instructions += len(rows)
-            total.busy += result.timing.busy[accelerator.units[number]]
-            total.idle += max(result.timing.cycles - last, 0)  # a store may outlive FINISH
-            _add(total.stalled, {cause: int(lost[rows].sum()) for cause, lost in result.timing.waits.items()})
+    for results in simulation.together():
+        last, over = [0] * len(times), 0
+        for result in results:
+            if result.timing is None:
+                continue
+            over = result.first_cycle + result.timing.cycles - result.started
+            unit_of = units[result.kind]
+            for number, total in enumerate(times.values()):
+                rows = np.flatnonzero(unit_of == number)
+                last[number] = int(result.timing.end[rows[-1]]) if len(rows) else last[number]
+                total.instructions += len(rows)
+                total.busy += result.timing.busy[accelerator.units[number]]
+                _add(total.stalled, {cause: int(lost[rows].sum()) for cause, lost in result.timing.waits.items()})
+        for total, end in zip(times.values(), last, strict=True):
+            total.idle += max(over - end, 0)  # a store may outlive FINISH
     return times
 
 
@@ -292,7 +305,7 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
 
 def timing_model_of(program: Program, simulation: Simulation) -> TimingModel:
     """Returns how far the cycles can be trusted for this program on this accelerator."""
-    launches = (result.decoded for result in simulation.launches)
+    launches = (together(results) for results in simulation.together())
     return timing_model(program.accelerator, launches)
 
 
@@ -302,6 +315,7 @@ def program_size(program: Program) -> ProgramSize:
     return ProgramSize(
         instructions=len(program.words),
         launches=len(launches),
+        starts=sum(not launch.joined for launch in launches),
         host_steps=sum(isinstance(step, HostStep) for step in program.steps),
         dram_bytes=program.dram_bytes,
     )
@@ -319,4 +333,4 @@ def alone_cycles(program: Program, simulation: Simulation) -> int | None:
     time = family.alone(program.accelerator)
     if time is None:
         return None
-    return sum(time(result.decoded, {}).cycles for result in simulation.launches)
+    return sum(time(together(results), {}).cycles for results in simulation.together())

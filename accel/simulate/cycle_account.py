@@ -7,7 +7,7 @@ cycle one category (calyxir/calyx#2442).
 """
 
 import functools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +53,17 @@ def account_launch(decoded: Decoded, timing: Timing, main_unit: str | None = Non
 
     ``main_unit`` is :func:`compute_unit` of the accelerator, where it is known.
     """
+    (account,) = account_parts(decoded, timing, [timing.cycles], main_unit)
+    return account
+
+
+def account_parts(
+    decoded: Decoded, timing: Timing, ends: Sequence[int], main_unit: str | None = None
+) -> list[CycleAccount]:
+    """Returns where the cycles of a launch went, from one of ``ends`` to the next; the last one is its end.
+
+    A cycle is of the part in which it lies, whatever instruction took it. Pieces of work are all the first part's.
+    """
     accelerator = decoded.accelerator
     activity = _activity_of(decoded, timing) if timing.activity is None else timing.activity()
     causes = [cause for cause, cycles in activity.waits.items() if cycles.any()]
@@ -69,7 +80,7 @@ def account_launch(decoded: Decoded, timing: Timing, main_unit: str | None = Non
             modes[number] = _NOTED - len(noted)
             noted.append(blocker)
     codes = len(causes) + len(accelerator.instructions) + _OTHERS
-    by_unit, total = np.zeros((units, codes), np.int64), np.zeros((units, codes), np.int64)
+    by_unit, total = (np.zeros((len(ends) * units, codes), np.int64) for _ in range(2))
     main = accelerator.units.index(main_unit or compute_unit(accelerator))
     rows = (unit, activity.kind, activity.start, activity.end, activity.held, *noted)
     pieces = np.empty((len(rows), count), np.int64)
@@ -82,16 +93,22 @@ def account_launch(decoded: Decoded, timing: Timing, main_unit: str | None = Non
         waits,
         modes,
         np.argsort(unit, kind="stable"),
-        np.array([main, last, timing.cycles, len(accelerator.instructions)], np.int64),
+        np.array([main, last, units, len(accelerator.instructions)], np.int64),
+        np.array(ends, np.int64),
         by_unit,
         total,
     )
     names = _Names.of(accelerator, causes)
-    return CycleAccount(
-        total=_merged(names.in_total(unit == main, row) for unit, row in enumerate(total)),
-        units={name: names.of_unit(row) for name, row in zip(accelerator.units, by_unit, strict=True)},
-        pieces=count,
-    )
+    return [
+        CycleAccount(
+            total=_merged(names.in_total(unit == main, row) for unit, row in enumerate(totals)),
+            units={name: names.of_unit(row) for name, row in zip(accelerator.units, rows, strict=True)},
+            pieces=0 if part else count,
+        )
+        for part, (rows, totals) in enumerate(
+            zip(np.split(by_unit, len(ends)), np.split(total, len(ends)), strict=True)
+        )
+    ]
 
 
 def merge_accounts(accounts: Iterable[CycleAccount]) -> CycleAccount:
@@ -252,15 +269,24 @@ def _blocker(state: Int64, pieces: Int64, modes: Int64, time: int) -> int:
 
 
 @compiled
-def _sweep(pieces: Int64, waits: Int64, modes: Int64, order: Int64, facts: Int64, by_unit: Int64, total: Int64) -> None:
-    """Add up the cycles of each unit (units, codes), and of the unit at which the compute unit's waits end.
+def _sweep(  # noqa: C901  one loop over all events
+    pieces: Int64,
+    waits: Int64,
+    modes: Int64,
+    order: Int64,
+    facts: Int64,
+    ends: Int64,
+    by_unit: Int64,
+    total: Int64,
+) -> None:
+    """Add up the cycles of each unit by part (parts * units, codes), and of the unit at which the compute's waits end.
 
     ``pieces`` are (5, m) and a row for each cause that has blockers of its own, ``waits`` (causes, m), ``modes`` the
     blockers (causes,), ``order`` (m,) the pieces unit by unit; ``facts`` are the compute unit, the unit that ends last,
-    the cycles, and the number of instructions.
+    the numbers of units and of instructions; ``ends`` (parts,) are those of the parts.
     """
-    main, last, cycles, kinds = facts[0], facts[1], facts[2], facts[3]
-    units, causes = len(by_unit), len(waits)
+    main, last, units, kinds = facts[0], facts[1], facts[2], facts[3]
+    causes, cycles = len(waits), ends[len(ends) - 1]
     ended = causes + kinds + 1
     states = np.zeros((units, _STATE), np.int64)
     for position in range(len(order)):
@@ -268,15 +294,17 @@ def _sweep(pieces: Int64, waits: Int64, modes: Int64, order: Int64, facts: Int64
     for unit in range(1, units):
         states[unit, _AT] = states[unit - 1, _LAST]
         states[unit, _LAST] += states[unit, _AT]
-    time = 0
+    time, part = 0, 0
     while time < cycles:
-        until = cycles
+        while ends[part] <= time:
+            part += 1
+        until = ends[part]
         for unit in range(units):
             if states[unit, _UNTIL] <= time:
                 _advance(states[unit], pieces, waits, order, kinds)
             until = min(until, states[unit, _UNTIL])
         for unit in range(units):
-            by_unit[unit, states[unit, _CODE]] += until - time
+            by_unit[part * units + unit, states[unit, _CODE]] += until - time
         whose = main
         if states[main, _CODE] == ended and states[last, _CODE] != ended:
             whose = last
@@ -285,10 +313,10 @@ def _sweep(pieces: Int64, waits: Int64, modes: Int64, order: Int64, facts: Int64
             if other < 0 or other == whose or states[other, _CODE] == ended:
                 break
             whose = other
-        total[whose, states[whose, _CODE]] += until - time
+        total[part * units + whose, states[whose, _CODE]] += until - time
         time = until
 
 
 def account_signature() -> Signature:
     """Returns what fills an account."""
-    return Signature(_sweep, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX)
+    return Signature(_sweep, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX)

@@ -1,7 +1,7 @@
 """The engine that runs a Program: launches on the simulated accelerator, host steps through Relax, over one DRAM."""
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,8 +18,8 @@ from accel.isa.decode import Decoded, decode
 from accel.isa.family import Boxes, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
-from accel.program.program_model import HostStep, Launch, Program
-from accel.simulate.cycle_account import CycleAccount, account_launch, compute_unit
+from accel.program.program_model import HostStep, Launch, Program, joined_steps
+from accel.simulate.cycle_account import CycleAccount, account_parts, compute_unit
 from accel.simulate.machine_state import MachineState
 from accel.simulate.segment_bounds import Stray
 from accel.util.arrays import Array, Bytes, Words, narrowed
@@ -46,6 +46,11 @@ class LaunchResult:
     ``words`` (n, word_bits / 64) are its instructions, ``kind`` (n,) their sorts; their fields, which take many times
     the memory, are decoded again when they are asked for. ``first_cycle`` is where it begins on the program's clock,
     which stands still during host steps. ``account`` says where its cycles went; None where it was not timed.
+
+    Launches that are joined run as one: ``timing`` counts from ``started``, when the first of them began, and what it
+    counts as this one's ``cycles`` are those from when the compute unit is done with the launch before it until it is
+    done with this one (:func:`part_ends`). ``account`` is of these cycles, in which other units may work for another of
+    the launches.
     """
 
     launch: Launch
@@ -56,6 +61,7 @@ class LaunchResult:
     first_cycle: int
     timing: Timing | None
     account: CycleAccount | None = None
+    started: int = 0
 
     @property
     def decoded(self) -> Decoded:
@@ -86,6 +92,24 @@ class Simulation:
     strays: tuple[Stray, ...] = ()
     host_works: tuple[Sequence[OperatorWork], ...] | None = None
 
+    def together(self) -> Iterator[list[LaunchResult]]:
+        """Yields the launches that ran as one, in their order."""
+        found: list[LaunchResult] = []
+        for result in self.launches:
+            if found and not result.launch.joined:
+                yield found
+                found = []
+            found.append(result)
+        if found:
+            yield found
+
+
+def together(results: Sequence[LaunchResult]) -> Decoded:
+    """Returns the instructions of launches that ran as one; they are decoded at each call."""
+    first = results[0]
+    words = first.words if len(results) == 1 else np.concatenate([result.words for result in results])
+    return replace(decode(first.accelerator, words, first.launch.begin), context=first.context)
+
 
 def simulate(
     program: Program,
@@ -114,43 +138,54 @@ def simulate(
     runner = MachineState(program, function=function)
     if function:
         runner.write_inputs(inputs)
-    launches: list[tuple[LaunchResult, Future[_Measured]]] = []
+    launches: list[tuple[list[LaunchResult], Future[_Measured]]] = []
     context = family.first_context(program.accelerator, program.windows)
     last = max((number for number, step in enumerate(program.steps) if isinstance(step, Launch)), default=-1)
     decoded: Decoded | None = None
+    number = 0
 
     with _Clock(program, timing=timing) as clock:
-        for number, step in enumerate(program.steps):
+        for steps in joined_steps(program.steps):
             if progress is not None:
                 progress(number, len(program.steps))
-            if isinstance(step, HostStep):
-                runner.host(step)
+            if isinstance(steps, HostStep):
+                runner.host(steps)
+                number += 1
                 continue
             decoded = None  # before the next one is there
-            _give_back(step.count)
-            decoded = replace(_decode(program, step), context=context)
-            runner.write_before(step)
-            _in_launch(step, partial(runner.check, decoded))
-            _give_back(step.count)
-            measured = clock.measure(step, decoded, beside=function)
-            _in_launch(step, partial(runner.launch, decoded))
-            words = program.words[step.begin : step.begin + step.count]
-            result = LaunchResult(step, program.accelerator, words, decoded.kind, context, 0, None)
-            launches.append((result, measured))
-            if number != last:
-                context = _in_launch(step, partial(family.next_context, decoded))
+            count = sum(launch.count for launch in steps)
+            _give_back(count)
+            decoded = replace(_decode(program, steps), context=context)
+            runner.write_before(steps[0])
+            _in_launch(steps, partial(runner.check, decoded))
+            _give_back(count)
+            measured = clock.measure(steps, decoded, beside=function)
+            _in_launch(steps, partial(runner.launch, decoded))
+            launches.append((list(_untimed(program, steps, decoded)), measured))
+            number += len(steps)
+            if number <= last:
+                context = _in_launch(steps, partial(family.next_context, decoded))
     hazards = Hazards.of(runner.hazards) if runner.hazards else None
     done, cycles, tokens = _timed(launches, dict(program.initial_tokens))
     works = tuple(runner.host_works) if function else None
     return Simulation(runner.outputs(), done, cycles, tokens, runner.dram, hazards, tuple(runner.strays), works)
 
 
+def _untimed(program: Program, steps: Sequence[Launch], decoded: Decoded) -> Iterator[LaunchResult]:
+    """Launches that run as one, each with the state that the first one finds."""
+    for step in steps:
+        words = program.words[step.begin : step.begin + step.count]
+        begin = step.begin - steps[0].begin
+        kind = decoded.kind[begin : begin + step.count]
+        yield LaunchResult(step, program.accelerator, words, kind, decoded.context, 0, None)
+
+
 @dataclass(frozen=True)
 class _Measured:
-    """The timing of a launch, if it is wanted, and the tokens that the next one finds."""
+    """The timings of launches that run as one, if they are wanted, and the tokens that the next one finds."""
 
-    timing: Timing | None
-    account: CycleAccount | None
+    timings: Sequence[Timing]
+    accounts: Sequence[CycleAccount]
     tokens: dict[str, int]
 
 
@@ -178,15 +213,15 @@ class _Clock:
         finally:
             self._pool.shutdown(cancel_futures=True)
 
-    def measure(self, launch: Launch, decoded: Decoded, *, beside: bool) -> Future[_Measured]:
-        """Begins to time a launch; ``beside`` what else is done with it, unless it is small or very large.
+    def measure(self, launches: Sequence[Launch], decoded: Decoded, *, beside: bool) -> Future[_Measured]:
+        """Begins to time launches that run as one; ``beside`` what else is done, unless they are small or very large.
 
         Raises:
             SimulationError: an earlier launch cannot be timed, or this one, if it is not timed beside.
         """
         count = len(decoded)
         self._settle(max(MANY - count, 0))
-        task = partial(self._measure, launch, decoded, self._before)
+        task = partial(self._measure, launches, decoded, self._before)
         if self._timing and beside and count <= MANY and (count > _FEW or self._running):
             self._before = self._pool.submit(task)
             self._running.append((count, self._before))
@@ -201,30 +236,77 @@ class _Clock:
         while self._running and sum(count for count, _ in self._running) > most:
             self._running.pop(0)[1].result()
 
-    def _measure(self, launch: Launch, decoded: Decoded, before: "Future[_Measured] | None") -> _Measured:
+    def _measure(self, launches: Sequence[Launch], decoded: Decoded, before: "Future[_Measured] | None") -> _Measured:
         if not self._timing:
-            return _Measured(None, None, self._tokens)
+            return _Measured([], [], self._tokens)
         sync = self._accelerator.synchronisation
         tokens = self._tokens if before is None else before.result().tokens
-        measured = _in_launch(launch, lambda: family_of(self._accelerator).time(decoded, tokens))
-        account = account_launch(decoded, measured, self._main_unit)
+        measured = _in_launch(launches, lambda: family_of(self._accelerator).time(decoded, tokens))
+        ends = part_ends(decoded, measured, [launch.count for launch in launches], self._main_unit)
+        accounts = account_parts(decoded, measured, ends, self._main_unit)
         left = measured.tokens if sync.kind == "tokens" and sync.carry else {}
         narrow = _narrow(measured)
         del measured
         _give_back(len(decoded))
-        return _Measured(narrow, account, left)
+        return _Measured(list(_parts(narrow, launches, decoded, ends)), accounts, left)
+
+
+def part_ends(decoded: Decoded, timing: Timing, counts: Sequence[int], main_unit: str | None = None) -> list[int]:
+    """Returns when the parts of a launch, of so many instructions, are over: when the compute unit is done with them.
+
+    So each part has the time in which that unit computes for it. What other units do for the next one meanwhile, and
+    for the one before, lies in the same cycles. One without work for the compute unit is over with its instructions.
+    """
+    if len(counts) == 1:
+        return [timing.cycles]
+    unit = main_unit or compute_unit(decoded.accelerator)
+    mains = np.array([each.unit == unit for each in decoded.accelerator.instructions])[decoded.kind]
+    at, end, ends = 0, 0, list[int]()
+    for count in counts[:-1]:
+        main, own = mains[at : at + count], timing.end[at : at + count]
+        end = max(end, min(int((own[main] if main.any() else own).max(initial=0)), timing.cycles))
+        ends.append(end)
+        at += count
+    return [*ends, timing.cycles]
+
+
+def _parts(timing: Timing, launches: Sequence[Launch], decoded: Decoded, ends: Sequence[int]) -> Iterator[Timing]:
+    """The timing of each of the launches that ran as one, in the clock of the first."""
+    if len(launches) == 1:
+        yield timing
+        return
+    accelerator = decoded.accelerator
+    unit_of = np.array([accelerator.units.index(each.unit) for each in accelerator.instructions])[decoded.kind]
+    begin, before = 0, 0
+    for launch, end in zip(launches, ends, strict=True):
+        own = slice(begin, begin + launch.count)
+        lengths = timing.end[own].astype(np.int64) - timing.start[own]
+        busy = np.bincount(unit_of[own], lengths, len(accelerator.units)).astype(np.int64).tolist()
+        yield replace(
+            timing,
+            start=timing.start[own],
+            end=timing.end[own],
+            waits={cause: lost[own] for cause, lost in timing.waits.items()},
+            awaited={cause: back[own] for cause, back in timing.awaited.items()},
+            cycles=end - before,
+            busy=dict(zip(accelerator.units, busy, strict=True)),
+        )
+        begin, before = begin + launch.count, end
 
 
 def _timed(
-    launches: Sequence[tuple[LaunchResult, Future[_Measured]]], tokens: dict[str, int]
+    launches: Sequence[tuple[list[LaunchResult], Future[_Measured]]], tokens: dict[str, int]
 ) -> tuple[tuple[LaunchResult, ...], int, dict[str, int]]:
     """The launches with their timing, on the program's clock; its cycles; the tokens that are left."""
     done, cycles = [], 0
-    for result, future in launches:
-        measured = future.result()
-        done.append(replace(result, first_cycle=cycles, timing=measured.timing, account=measured.account))
-        if measured.timing is not None:
-            cycles, tokens = cycles + measured.timing.cycles, measured.tokens
+    for results, future in launches:
+        measured, started = future.result(), cycles
+        if not measured.timings:
+            done += results
+            continue
+        for result, timing, account in zip(results, measured.timings, measured.accounts, strict=True):
+            done.append(replace(result, first_cycle=cycles, timing=timing, account=account, started=started))
+            cycles, tokens = cycles + timing.cycles, timing.tokens
     return tuple(done), cycles, tokens
 
 
@@ -242,25 +324,31 @@ def _narrow(timing: Timing) -> Timing:
     return replace(timing, start=start, end=end, waits=waits, awaited=awaited, blockers={}, activity=None)
 
 
-def _in_launch(launch: Launch, act: Callable[[], T]) -> T:
-    """Give an error the launch's name."""
+def _in_launch(launches: Sequence[Launch], act: Callable[[], T]) -> T:
+    """Give an error the name of its launch, of those that run as one."""
     try:
         return act()
     except SimulationError as error:
+        at = error.instruction
+        name = next(
+            (each.name for each in launches if at is not None and at < each.begin + each.count), launches[0].name
+        )
         raise SimulationError(
-            f"launch {launch.name}: {error.detail}", field=error.field, kind=error.kind, instruction=error.instruction
+            f"launch {name}: {error.detail}", field=error.field, kind=error.kind, instruction=error.instruction
         ) from error
 
 
-def _decode(program: Program, launch: Launch) -> Decoded:
-    if not 0 <= launch.begin <= launch.begin + launch.count <= len(program.words):
-        raise SimulationError(
-            f"launch {launch.name} covers instructions {launch.begin} to {launch.begin + launch.count}; "
-            f"the program has {len(program.words)}",
-            field=f"steps.{launch.name}",
-        )
-    words = program.words[launch.begin : launch.begin + launch.count]
-    return _in_launch(launch, lambda: decode(program.accelerator, words, launch.begin))
+def _decode(program: Program, launches: Sequence[Launch]) -> Decoded:
+    begin = launches[0].begin
+    for launch in launches:
+        if not 0 <= launch.begin <= launch.begin + launch.count <= len(program.words):
+            raise SimulationError(
+                f"launch {launch.name} covers instructions {launch.begin} to {launch.begin + launch.count}; "
+                f"the program has {len(program.words)}",
+                field=f"steps.{launch.name}",
+            )
+    words = program.words[begin : launches[-1].begin + launches[-1].count]
+    return _in_launch(launches, lambda: decode(program.accelerator, words, begin))
 
 
 def last_writer(program: Program, simulation: Simulation, address: int) -> int | None:

@@ -94,7 +94,7 @@ def _part(names: TraceNames, program: Program, number: int, result: "LaunchResul
     columns |= {
         f"awaited/{cause}": awaited[cause] if cause in awaited else constant(0) for cause in names.causes_awaited
     }
-    return _Part(columns, result.first_cycle if timing else 0, names, result)
+    return _Part(columns, result.started if timing else 0, names, result)
 
 
 def _names(program: Program, simulation: "Simulation") -> TraceNames:
@@ -142,7 +142,8 @@ def _row_semantics(instruction: Instruction, accelerator: Accelerator) -> Iterat
 
 def _span(result: "LaunchResult") -> LaunchSpan:
     begin = result.first_cycle
-    return LaunchSpan(name=result.launch.name, begin=begin, end=begin + (result.timing.cycles if result.timing else 0))
+    end = begin + (result.timing.cycles if result.timing else 0)
+    return LaunchSpan(name=result.launch.name, begin=begin, end=end, joined=result.launch.joined)
 
 
 def _hosts(program: Program, results: tuple["LaunchResult", ...]) -> tuple[HostSpan, ...]:

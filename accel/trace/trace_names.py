@@ -48,11 +48,15 @@ class Queue(_Model):
 
 
 class LaunchSpan(_Model):
-    """A launch and its cycles ``[begin, end)`` on the program's clock; both 0 where timing did not run."""
+    """A launch and its cycles ``[begin, end)`` on the program's clock; both 0 where timing did not run.
+
+    One that is ``joined`` runs in one with the launch before it, whose units may have begun it before ``begin``.
+    """
 
     name: str
     begin: int
     end: int
+    joined: bool = False
 
 
 class HostSpan(_Model):

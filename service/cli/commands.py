@@ -130,6 +130,10 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
             "where estimates do not agree with the clock."
         ),
     ] = "auto",
+    launches: Annotated[
+        Literal["joined", "separate"],
+        typer.Option(help="Whether layers that no host step parts run as one launch, where the accelerator can."),
+    ] = "joined",
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
@@ -164,6 +168,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         seed=seed,
         host_nodes=tuple(host or ()),
         schedule=schedule,
+        launches=launches,
         verify_seconds=verify_seconds,
         limits=limits,
         dims=dims_of(dim),

@@ -82,6 +82,8 @@ class JobRequest(pydantic.BaseModel):
                 raise contradiction("a program is compiled already: nothing is quantised", *fields)
         if info.data.get("program") is not None and options.schedule != JobOptions().schedule:
             raise contradiction("a program is compiled already: its tilings are chosen", "options.schedule")
+        if info.data.get("program") is not None and options.launches != JobOptions().launches:
+            raise contradiction("a program is compiled already: its launches are what they are", "options.launches")
         return options
 
 

@@ -22,6 +22,7 @@ from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.document_support import check_explicit
 from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.operations import executions_of
+from accel.isa.explicit.seams import idle_words, touches_of
 from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of, variations_of
 from accel.isa.family import (
     DocumentChange,
@@ -149,6 +150,9 @@ class ExplicitFamily(NoContext, PreparedBySignatures):
 
     tiling_cost = staticmethod(tiling_cost)
 
+    touches = staticmethod(touches_of)
+    idle_words = staticmethod(idle_words)
+
     check_launch = staticmethod(check_bounds)
     effort = staticmethod(effort_of)
     boxes = staticmethod(boxes_of)
@@ -159,6 +163,10 @@ class ExplicitFamily(NoContext, PreparedBySignatures):
     work = staticmethod(work_of)
     energy = staticmethod(energy_of)
     timing_model = staticmethod(timing_model)
+
+    def orders_accesses(self, accelerator: Accelerator) -> bool:
+        """Returns whether units start in order, or wait for addresses: both do for what is before in the program."""
+        return accelerator.synchronisation.kind != "tokens"
 
     def variations(self, accelerator: Accelerator) -> list[Variation]:
         """Returns what a machine of the document can be timed with."""

@@ -18,6 +18,7 @@ from accel.isa.vta.timing.vta_calibration import timing_model
 from accel.isa.vta.timing.vta_timing import time_launch, token_names, variations_of
 from accel.isa.vta.timing.vta_work import boxes_of, effort_of, work_of
 from accel.isa.vta.vta_tiling_cost import prices_exactly, tiling_cost
+from accel.isa.vta.vta_touches import idle_words, touches_of
 
 
 class VtaFamily(NoContext, PreparedBySignatures):
@@ -36,6 +37,9 @@ class VtaFamily(NoContext, PreparedBySignatures):
 
     tiling_cost = staticmethod(tiling_cost)
     prices_exactly = staticmethod(prices_exactly)
+
+    touches = staticmethod(touches_of)
+    idle_words = staticmethod(idle_words)
 
     check_launch = staticmethod(check_bounds)
     effort = staticmethod(effort_of)

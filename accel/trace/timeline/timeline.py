@@ -93,7 +93,7 @@ class Timeline:
         columns, pushes, pops, awaited = _read(source)
         last = max(names.cycles, int(columns["end"].max(initial=0)), int(columns["start"].max(initial=0)))
         unit = unit_numbers(names).astype(np.int32)[columns["kind"]]
-        begins = np.array([launch.begin for launch in names.launches] or [0], np.int64)
+        begins = np.array([launch.begin for launch in names.launches if not launch.joined] or [0], np.int64)
         waited = [cause for cause in names.causes if cause != MEMORY]
         sent = bool(waited) and category_kind(names, waited[0]) == "fetch"
         tracks = []

@@ -17,36 +17,57 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Finish
 from accel.isa.decode import Decoded, decode
 from accel.isa.vta.document.instruction_view import instructions_of
-from accel.program.program_model import Launch, Program
+from accel.program.program_model import HostStep, Program, joined_steps
 
 Elements = npt.NDArray[np.int64]
 Access = tuple[str, Elements, bool]  # memory, elements, written
+_DRAM = "DRAM"  # among the memories
 STALE_CYCLES = 2  # of the Chisel RTL's ALU
 
 
 def assert_ordered(program: Program) -> None:
-    """Every launch of the program is free of races, and of reads of what was there before."""
-    for step in program.steps:
-        if isinstance(step, Launch):
-            table = program.image[step.inputs[-1]].astype(np.int64)
-            decoded = decode(program.accelerator, program.words[step.begin : step.begin + step.count])
-            assert find_race(program.accelerator, decoded, table) is None, step.name
-            assert program.accelerator.family != "vta" or not find_stale(decoded, table, STALE_CYCLES), step.name
+    """Every launch of the program is free of races, and of reads of what was there before; so are joined ones."""
+    for steps in joined_steps(program.steps):
+        if isinstance(steps, HostStep):
+            continue
+        tables = [program.image[step.inputs[-1]].astype(np.int64) for step in steps]
+        counts = [step.count for step in steps]
+        begin = steps[0].begin
+        decoded = decode(program.accelerator, program.words[begin : begin + sum(counts)])
+        race = find_race(program.accelerator, decoded, tables, counts, program.dram_bytes)
+        assert race is None, (steps[0].name, race)
+        for step, table in zip(steps, tables, strict=True):
+            own = decoded.slice(step.begin - begin, step.begin - begin + step.count)
+            assert program.accelerator.family != "vta" or not find_stale(own, table, STALE_CYCLES), step.name
 
 
-def find_race(accelerator: Accelerator, decoded: Decoded, microops: Elements) -> str | None:
-    """The first race, or None. ``microops`` is the table that the launch loads."""
+def find_race(
+    accelerator: Accelerator,
+    decoded: Decoded,
+    microops: Elements | list[Elements],
+    counts: list[int] | None = None,
+    dram_bytes: int = 0,
+) -> str | None:
+    """The first race, or None.
+
+    ``microops`` are the tables that the launches load, of so many instructions each. With ``dram_bytes`` accesses of
+    DRAM are looked at too.
+    """
+    tables = microops if isinstance(microops, list) else [microops]
+    table_of = np.repeat(np.arange(len(tables)), counts or [len(decoded)])
+    depths = {memory.name: memory.depth for memory in accelerator.memories} | {_DRAM: dram_bytes}
     clocks = _clocks(accelerator, decoded)
     units = accelerator.units
     last = {
-        (memory.name, unit, written): np.full(memory.depth, -1, np.int64)
-        for memory in accelerator.memories
+        (memory, unit, written): np.full(depth, -1, np.int64)
+        for memory, depth in depths.items()
         for unit in units
         for written in (True, False)
     }
     for row in range(len(decoded)):
         instruction = accelerator.instructions[decoded.kind[row]]
-        for memory, elements, written in _accesses(accelerator, decoded, row, microops):
+        accesses = _accesses(accelerator, decoded, row, tables[table_of[row]])
+        for memory, elements, written in [*accesses, *(_in_dram(accelerator, decoded, row) if dram_bytes else ())]:
             for number, other in enumerate(units):
                 if other == instruction.unit:
                     continue
@@ -96,6 +117,19 @@ def _clocks(accelerator: Accelerator, decoded: Decoded) -> npt.NDArray[np.int64]
                 moved = True
         assert moved, "deadlock"
     return clocks
+
+
+def _in_dram(accelerator: Accelerator, decoded: Decoded, row: int) -> list[Access]:
+    """The bytes of DRAM that a copy reads or writes."""
+    instruction = accelerator.instructions[decoded.kind[row]]
+    if not isinstance(instruction, Copy):
+        return []
+    names, size = instruction.copy_fields, instruction.dram_bytes(accelerator.memory(instruction.memory))
+    begin, rows, columns, stride = (
+        int(decoded.column(name)[row]) for name in (names.dram, names.rows, names.columns, names.row_stride)
+    )
+    first = (begin + np.arange(rows) * stride) * size
+    return [(_DRAM, (first[:, None] + np.arange(columns * size)).reshape(-1), instruction.direction == "store")]
 
 
 def _accesses(accelerator: Accelerator, decoded: Decoded, row: int, microops: Elements) -> list[Access]:

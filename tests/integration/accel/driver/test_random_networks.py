@@ -147,7 +147,8 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
         inputs, outputs = (dict(np.load(out / f"{name}.npz")) for name in ("inputs", "outputs"))
     assert report.verified
     assert report.macs.share == 1
-    assert all(layer.cycles >= layer.lower_bound > 0 for layer in report.layers)
+    assert report.cycles >= report.bound.cycles > 0
+    assert sum(layer.cycles for layer in report.layers) == report.cycles
     named = {node for layer in report.layers for node in layer.nodes} | {op.node for op in report.host_ops}
     assert named >= {node.name for node in model.graph.node if not is_no_work(node, model)}
     assert_ordered(program)

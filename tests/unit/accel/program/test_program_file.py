@@ -10,7 +10,7 @@ import pytest
 
 from accel.errors import InvalidAccelerator, InvalidProgram
 from accel.host.host_graph_reader import read_host_graph
-from accel.program.program_model import HostStep, Program
+from accel.program.program_model import HostStep, Launch, Program
 from accel.program_files.program_container import load_program, save_program
 from accel.simulate.engine import simulate
 from tests.helpers.programs.streams import small_program
@@ -53,6 +53,10 @@ def document(edit: Callable[[dict], None]) -> io.BytesIO:
         parts["program.json"] = json.dumps(value).encode()
 
     return changed(change)
+
+
+def _launch(value: dict) -> dict:
+    return next(step for step in value["steps"] if step["kind"] == "launch")
 
 
 def part(name: str, data: bytes) -> io.BytesIO:
@@ -100,6 +104,19 @@ def test_a_file_of_version_1_is_read_as_one_of_today() -> None:
     save_program(then, again)
     with zipfile.ZipFile(again) as archive:
         assert json.loads(archive.read("program.json"))["version"] == 2
+
+
+def test_joined_launches_come_back():
+    """Catches a file that says of two launches that run as one that they do not."""
+    one = program()
+    first = next(step for step in one.steps if isinstance(step, Launch))
+    second = replace(first, name="second", begin=first.begin + first.count, count=0, joined=True)
+    at = one.steps.index(first) + 1
+    file = io.BytesIO()
+    save_program(replace(one, steps=(*one.steps[:at], second, *one.steps[at:])), file)
+    assert [getattr(step, "joined", None) for step in load_program(file).steps][at - 1 : at + 1] == [False, True]
+    with zipfile.ZipFile(file) as archive:
+        assert json.loads(archive.read("program.json"))["version"] == 3
 
 
 @pytest.mark.slow
@@ -164,8 +181,14 @@ BAD = {
     "short image": (lambda: changed(lambda parts: parts.update({"image/0.bin": b""})), "holds 0 elements; segment"),
     "not json": (lambda: changed(lambda parts: parts.update({"program.json": b"{"})), "program.json: it is not JSON"),
     "unknown key": (lambda: document(lambda d: d.update(extra=1)), "program.json, extra"),
-    "version": (lambda: document(lambda d: d.update(version=3)), "program.json, version"),
+    "version": (lambda: document(lambda d: d.update(version=4)), "program.json, version"),
     "negative address": (lambda: document(lambda d: d["segments"][0].update(address=-1)), "segments.0.address"),
+    "joined to a host step": (
+        lambda: document(lambda d: _launch(d).update(joined=True)), "joined, and the step before it is no launch",
+    ),
+    "joined apart": (
+        lambda: document(lambda d: d["steps"][2].update(joined=True, begin=0)), "joined, and begins at instruction 0",
+    ),
     "type": (lambda: document(lambda d: d["segments"][0].update(dtype="object")), "segments.0.dtype"),
     "overrun": (lambda: document(lambda d: d.update(dram_bytes=100)), "segment x lies at bytes 1024 to 1088"),
     "vast shape": (lambda: segment(4, shape=[1 << 31] * 4), "segment y is"),

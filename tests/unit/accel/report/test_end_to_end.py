@@ -1,5 +1,6 @@
 """End-to-end times of programs by hand: prices of steps, tensors that cross, and parts that add up."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 from typing import Any
@@ -49,6 +50,16 @@ def test_times_by_hand() -> None:
     assert [step.crossing for step in time.steps] == [0, 96, 640, 96 + 33]
     assert [(step.host, step.movement) for step in time.steps] == [(0, 175), (401, 14), (475, 175 + 23), (401, 28)]
     assert [step.begin for step in time.steps] == [0, 175, 175 + 401 + 14 + 5000, 5590 + 475 + 198]
+
+
+def test_launches_that_run_as_one_are_started_once() -> None:
+    """Catches a launch and an interrupt for each layer of those that are joined."""
+    first = STEPS[1]
+    second = replace(first, name="second", reads=("q",), writes=("y",), joined=True)
+    apart, joined = found((first, replace(second, joined=False))), found((first, second))
+    assert (apart.details["launches"], joined.details["launches"]) == (802, 401)
+    assert joined.cycles == apart.cycles - 401
+    assert [step.host for step in joined.steps] == [401, 0]
 
 
 def test_a_document_without_a_host() -> None:

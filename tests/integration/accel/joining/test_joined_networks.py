@@ -1,0 +1,92 @@
+"""Networks whose layers run as one launch: they compute the same, in fewer cycles, and nothing is left to chance."""
+
+import dataclasses
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from accel.accelerator.document import Accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
+from accel.errors import SimulationError
+from accel.isa.family_registry import family_of
+from accel.joining.joined_launches import join_launches
+from accel.program_files.program_container import load_program
+from accel.simulate.engine import simulate
+from examples.networks import build
+from tests.helpers.programs.race_checks import assert_ordered
+from tests.integration.accel.driver.test_random_networks import ACCELERATORS, networks
+
+
+def ran(model, accelerator, launches):
+    """The report, the program and the outputs of a job."""
+    with tempfile.TemporaryDirectory() as directory:
+        out = Path(directory)
+        options = Options(trace=False, schedule="quick", launches=launches)
+        report = run_model(model.SerializeToString(), accelerator, options, out)
+        return report, load_program(out / "program.zip"), dict(np.load(out / "outputs.npz"))
+
+
+def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
+    (joined, program, outputs), (apart, separate, others) = (
+        ran(model, accelerator, launches) for launches in ("joined", "separate")
+    )
+    assert joined.verified
+    assert apart.verified
+    for name, output in outputs.items():
+        np.testing.assert_array_equal(output, others[name])
+    assert joined.timing_model == apart.timing_model
+    assert joined.program.launches == apart.program.launches == apart.program.starts
+    assert joined.cycles <= apart.cycles
+    assert joined.cycles >= joined.bound.cycles
+    assert sum(layer.cycles for layer in joined.layers) == joined.cycles
+    assert all(layer.utilisation <= 1 for layer in joined.layers)
+    assert [layer.bytes_read for layer in joined.layers] == [layer.bytes_read for layer in apart.layers]
+    assert_ordered(program)
+    assert join_launches(separate, family_of(accelerator)).words.tobytes() == program.words.tobytes()
+
+
+@pytest.mark.slow
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(model=networks(), accelerator=st.sampled_from(ACCELERATORS))
+def test_joined_networks_compute_the_same_in_no_more_cycles(model, accelerator):
+    check(model, accelerator)
+
+
+@pytest.mark.all
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(model=networks(), accelerator=st.sampled_from(ACCELERATORS))
+def test_many_joined_networks(model, accelerator):
+    check(model, accelerator)
+
+
+@pytest.mark.slow
+def test_what_a_seam_takes_away_is_told_as_a_race_or_a_deadlock():
+    """Catches seams whose tokens order nothing, and a check of races that looks at layers one by one."""
+    accelerator = load_accelerator("vta")
+    _, program, _ = ran(build("autoencoder"), accelerator, "joined")
+    assert sum(not step.joined for step in program.steps if hasattr(step, "joined")) == 1
+    assert not simulate(program, {}).hazards.races
+    second = next(step for step in program.steps if getattr(step, "joined", False))
+    fields = {name: accelerator.field(accelerator.instructions[0], name) for name in ("pop_next", "push_prev")}
+    found = []
+    for row in range(second.begin, second.begin + 6):
+        for field in fields.values():
+            words = program.words.copy()
+            words[row, field.lsb // 64] &= ~np.uint64(1 << field.lsb % 64)
+            if (words == program.words).all():
+                continue
+            try:
+                found.append(bool(simulate(dataclasses.replace(program, words=words), {}).hazards.races))
+            except SimulationError as error:
+                found.append(error.kind == "deadlock")
+    assert found
+    assert all(found)
