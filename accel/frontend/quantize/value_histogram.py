@@ -106,7 +106,7 @@ class Histogram:
         energy = values.energy * self._width**2
         low, high = self._kept(method)
         centred = self._errors(values, max(-low, high) / INT8_MAX, None, method)
-        if not shifts or min(-low, high) > _WORTH_A_LOOK * max(-low, high):
+        if not shifts or not self._largest or min(-low, high) > _WORTH_A_LOOK * max(-low, high):
             return Loss(energy, *centred)
         moved = self._errors(values, (high - low) / (2 * INT8_MAX + 1), (low, high), method)
         better = bool(moved[0]) and min(moved[0].values()) < _WORTH_A_SHIFT * min(centred[0].values())
@@ -138,6 +138,8 @@ class Histogram:
 
     def _kept(self, method: CalibrationMethod) -> tuple[float, float]:
         """The range of values that int8 is to hold, around 0."""
+        if not self._largest:
+            return 0.0, 0.0
         low, high = self._low / self._width, self._high / self._width
         counts = self._sums[0]
         places = np.arange(counts.size) + self._first + 0.5
