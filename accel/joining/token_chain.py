@@ -233,6 +233,9 @@ class TokenChain:
         self._check_idle(unit)
         at = min(row, stream.first_push.get(second, row), stream.first_pop.get(first, row))
         place = self._next(member, at, unit)
+        if self._queues[second].last >= place:
+            raise CannotJoinError("an instruction put between would send another's token")
+        self._take_before(member, first, at, place)
         clock = self._known[unit].at(place - 1)
         pops: tuple[Queue, ...] = ()
         if clock[first.sender] <= awaited:
@@ -245,6 +248,20 @@ class TokenChain:
         self._queues[second].last = max(self._queues[second].last, place - 1)
         member.idles.append(Idle(at, unit, pops, (second,)))
         return tuple(place if other == unit else count for other, count in enumerate(clock))
+
+    def _take_before(self, member: Member, queue: Queue, at: int, place: Place) -> None:
+        """Let tokens that instructions from ``at`` on were to take be taken before it: one put there takes the next."""
+        later = [each for each in self._added if each[1] is member.pops and each[3] == queue and each[2] >= at]
+        if later and any(
+            where is member.pushes and other == queue and row >= at for _, where, row, other in self._added
+        ):
+            raise CannotJoinError("a token would be taken before it is sent")
+        self._added = [each for each in self._added if not any(each is one for one in later)]
+        state = self._queues[queue]
+        for each in later:
+            state.taken.remove(int(member.base[queue.receiver]) + member.stream.place[each[2]])
+            insort(state.taken, place)
+            member.idles.append(Idle(at, queue.receiver, (queue,), ()))
 
     def _take(self, member: Member, row: int, place: Place, queue: Queue, token: Clock) -> None:
         """Let the instruction at ``row``, or one of its unit before it, take a token before any of its own."""

@@ -90,3 +90,11 @@ def test_what_a_seam_takes_away_is_told_as_a_race_or_a_deadlock():
                 found.append(error.kind == "deadlock")
     assert found
     assert all(found)
+
+
+@pytest.mark.slow
+def test_what_is_put_between_takes_the_token_that_it_passes_on():
+    """Catches a relay ahead of an instruction that was to take an earlier token: it would take that one."""
+    report, program, _ = ran(build("visual_wake_words"), load_accelerator("vta-32"), "joined")
+    assert report.verified
+    assert_ordered(program)
