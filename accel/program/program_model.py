@@ -5,15 +5,18 @@ steps (Relax functions on tensors in DRAM), with the image of the constants and 
 instruction.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.util.arrays import Int32, Words
+
+T = TypeVar("T")
 
 MOST_INSTRUCTIONS = 1 << 26  # of a program; VGG-19 on small tiles has 23 million. The memory of a job bounds it sooner
 
@@ -127,19 +130,25 @@ class Program:
         return frozenset(name for step in self.steps if isinstance(step, Launch) for name in step.writes)
 
 
+def joined_groups(items: Iterable[T], joined: Callable[[T], bool]) -> Iterator[list[T]]:
+    """Yields items in their order, each that is joined in one list with the item before it."""
+    running: list[T] = []
+    for item in items:
+        if running and not joined(item):
+            yield running
+            running = []
+        running.append(item)
+    if running:
+        yield running
+
+
 def joined_steps(steps: Sequence[Launch | HostStep]) -> Iterator[tuple[Launch, ...] | HostStep]:
     """Yields the steps as they run: host steps, and launches that are one, in their order."""
-    running: list[Launch] = []
-    for step in steps:
-        if running and not (isinstance(step, Launch) and step.joined):
-            yield tuple(running)
-            running = []
-        if isinstance(step, Launch):
-            running.append(step)
+    for first, *more in joined_groups(steps, lambda step: isinstance(step, Launch) and step.joined):
+        if isinstance(first, HostStep):
+            yield first
         else:
-            yield step
-    if running:
-        yield tuple(running)
+            yield (first, *(step for step in more if isinstance(step, Launch)))
 
 
 def renamed(program: Program, names: Mapping[str, str]) -> Program:

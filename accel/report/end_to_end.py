@@ -3,7 +3,6 @@
 What the host does is modelled by the document alone; the accelerator's cycles are taken as they are.
 """
 
-import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from accel.accelerator.host_costs import HostCosts
 from accel.host.host_graph_reader import read_host_graph
 from accel.host.host_prices import StepPrice, cache_cycles, step_price
 from accel.host.operator_work import OperatorWork, graph_work
-from accel.program.program_model import HostStep, Launch, Program
+from accel.program.program_model import HostStep, Launch, Program, joined_groups
 from accel.report.end_to_end_documents import EndToEnd, EndToEndStep, ModelledHost, PartTime, TimeDetail, TimePart
 from accel.report.layer_report import network_bound
 from accel.report.report_documents import Layer
@@ -75,14 +74,10 @@ def program_end_to_end(program: Program, layers: Sequence[Layer], works: HostWor
 
 def _cycles_and_bounds(layers: Sequence[Layer]) -> Iterator[tuple[int, int]]:
     """The cycles of each layer, and the least that it could take: of those that run as one the first has it of all."""
-    for at, layer in enumerate(layers):
-        if layer.joined:
-            yield layer.cycles, 0
-            continue
-        more = itertools.takewhile(lambda each: each.joined, layers[at + 1 :])
-        bound = network_bound([layer, *more])
-        single = at + 1 == len(layers) or not layers[at + 1].joined
-        yield layer.cycles, layer.lower_bound if single or bound is None else bound.cycles
+    for first, *more in joined_groups(layers, lambda layer: layer.joined):
+        bound = network_bound([first, *more]) if more else None
+        yield first.cycles, first.lower_bound if bound is None else bound.cycles
+        yield from ((layer.cycles, 0) for layer in more)
 
 
 def planned_end_to_end(program: Program, works: HostWorks, cycles: Sequence[int]) -> EndToEnd:

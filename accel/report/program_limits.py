@@ -14,7 +14,7 @@ from accel.isa.family_registry import family_of
 from accel.program.program_model import Program
 from accel.report.report_documents import Change, FieldDifference, Limits
 from accel.simulate.cycle_account import Shares, merge_accounts
-from accel.simulate.engine import MANY, Simulation, part_ends, together
+from accel.simulate.engine import MANY, Simulation, decoded_together, part_ends
 
 MOST_PIECES = 1_000_000  # pieces of work that are timed, over all changes: a second or two
 _MANY_PIECES = 50_000  # from there clocks take longer than the Python around them, and they run without its lock
@@ -80,7 +80,7 @@ def _changes(variations: Sequence[Variation], program: Program, simulation: Simu
     with ThreadPoolExecutor(threads, "limits") as pool:
         each_of = pool.map if threads > 1 else map
         for results in simulation.together():
-            decoded, counts = together(results), [len(result.kind) for result in results]
+            decoded, counts = decoded_together(results), [len(result.kind) for result in results]
             list(each_of(lambda each: each.time(decoded, counts, carried=carried), retimed))  # noqa: B023
     return [_change(each.variation, each.layers, simulation.cycles) for each in retimed if each.layers is not None]
 

@@ -39,7 +39,7 @@ from accel.report.report_documents import (
     UnitTime,
 )
 from accel.report.run_traffic import energy_of_run
-from accel.simulate.engine import Simulation, last_writer, together
+from accel.simulate.engine import Simulation, decoded_together, last_writer
 from accel.simulate.machine_state import segment_view
 from accel.simulate.segment_bounds import Stray
 
@@ -305,7 +305,7 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
 
 def timing_model_of(program: Program, simulation: Simulation) -> TimingModel:
     """Returns how far the cycles can be trusted for this program on this accelerator."""
-    launches = (together(results) for results in simulation.together())
+    launches = (decoded_together(results) for results in simulation.together())
     return timing_model(program.accelerator, launches)
 
 
@@ -333,4 +333,4 @@ def alone_cycles(program: Program, simulation: Simulation) -> int | None:
     time = family.alone(program.accelerator)
     if time is None:
         return None
-    return sum(time(together(results), {}).cycles for results in simulation.together())
+    return sum(time(decoded_together(results), {}).cycles for results in simulation.together())

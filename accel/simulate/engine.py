@@ -18,7 +18,7 @@ from accel.isa.decode import Decoded, decode
 from accel.isa.family import Boxes, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
-from accel.program.program_model import HostStep, Launch, Program, joined_steps
+from accel.program.program_model import HostStep, Launch, Program, joined_groups, joined_steps
 from accel.simulate.cycle_account import CycleAccount, account_parts, compute_unit
 from accel.simulate.machine_state import MachineState
 from accel.simulate.segment_bounds import Stray
@@ -93,18 +93,11 @@ class Simulation:
     host_works: tuple[Sequence[OperatorWork], ...] | None = None
 
     def together(self) -> Iterator[list[LaunchResult]]:
-        """Yields the launches that ran as one, in their order."""
-        found: list[LaunchResult] = []
-        for result in self.launches:
-            if found and not result.launch.joined:
-                yield found
-                found = []
-            found.append(result)
-        if found:
-            yield found
+        """Returns the launches that ran as one, in their order."""
+        return joined_groups(self.launches, lambda result: result.launch.joined)
 
 
-def together(results: Sequence[LaunchResult]) -> Decoded:
+def decoded_together(results: Sequence[LaunchResult]) -> Decoded:
     """Returns the instructions of launches that ran as one; they are decoded at each call."""
     first = results[0]
     words = first.words if len(results) == 1 else np.concatenate([result.words for result in results])
