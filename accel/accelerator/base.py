@@ -21,6 +21,11 @@ Energy = Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)]
 Expression = Annotated[str, Field(max_length=2000, description="see docs/expressions.md")]
 
 
+def says_nothing(value: object) -> bool:
+    """Returns whether a field is left out where a document is written: those from before it was have the same id."""
+    return value is None or value is False or value in ((), {})
+
+
 class DocumentPart(pydantic.BaseModel):
     """Base: immutable, and an unknown key is an error."""
 

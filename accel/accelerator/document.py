@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from accel.accelerator.base import Count, DocumentPart, Label, Name
+from accel.accelerator.base import Count, DocumentPart, Label, Name, says_nothing
 from accel.accelerator.calibration import CalibrationRecord
 from accel.accelerator.host_costs import AnyHost
 from accel.accelerator.instructions import AnyInstruction, BitField, Compute, Copy, Finish, Instruction, Layer
@@ -108,7 +108,7 @@ class Accelerator(DocumentPart):
         Field(
             max_length=16,
             description="what expressions look numbers up in",
-            exclude_if=lambda tables: not tables,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = ()
     composites: Annotated[
@@ -120,7 +120,7 @@ class Accelerator(DocumentPart):
         AnyHost,
         Field(
             description="the processor beside it, which end-to-end times count; `none`: it costs nothing",
-            exclude_if=lambda host: host is None,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = None
     parameters: Annotated[
@@ -141,7 +141,7 @@ class Accelerator(DocumentPart):
         CalibrationRecord | None,
         Field(
             description="how near its cycles came to recordings of hardware, as `cyclops calibrate` writes it",
-            exclude_if=lambda record: record is None,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = None
 

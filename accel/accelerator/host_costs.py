@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from accel.accelerator.base import Count, DocumentPart, Energy
+from accel.accelerator.base import Count, DocumentPart, Energy, says_nothing
 
 OperatorClass = Literal["elementwise", "reduction", "exponential", "contraction", "movement"]
 HostBasis = Literal["measured", "cited", "assumed"]
@@ -85,7 +85,7 @@ class HostCosts(DocumentPart):
         Field(
             description="picojoules of a cycle in which it works, with what it reads and writes; waiting costs none",
             examples=[450.0],
-            exclude_if=lambda energy: energy is None,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = None
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accel.accelerator.base import Count, DocumentPart, Expression, FieldName, Name, Position
+from accel.accelerator.base import Count, DocumentPart, Expression, FieldName, Name, Position, says_nothing
 from accel.accelerator.memories import DTYPE_BYTES, DType, Memory
 
 Pragma = Annotated[
@@ -129,7 +129,7 @@ class Operand(DocumentPart):
             strict=True,
             description="whether the unit keeps it from one execution to the next, so that those with the same "
             "address had better follow each other",
-            exclude_if=lambda stays: not stays,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = False
 
@@ -163,7 +163,7 @@ class HardwareLoop(DocumentPart):
         Field(
             description="operand of a layer -> its step where that follows from fields, as arithmetic over them",
             examples=[{"W": "16 * w_pitch"}],
-            exclude_if=lambda follows: not follows,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = Field(default_factory=dict)
 
@@ -246,7 +246,7 @@ class Copy(Instruction):
         CopyBlocks | None,
         Field(
             description="the fields of a load that takes several elements of each row",
-            exclude_if=lambda blocks: blocks is None,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = None
     operations: Annotated[
@@ -257,7 +257,7 @@ class Copy(Instruction):
         Field(
             description="cycles that it keeps a bus that units share; by default those of its bytes",
             examples=["max(ceil(bytes / bus_bytes), rows)"],
-            exclude_if=lambda cost: cost is None,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = None
 
@@ -335,7 +335,7 @@ class LayerOperand(DocumentPart):
         Field(
             description="scalars of several elements that its expressions see at once: how many, and those of each",
             examples=[[16, 16]],
-            exclude_if=lambda shape: shape is None,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = None
     pitch: Annotated[
@@ -344,7 +344,7 @@ class LayerOperand(DocumentPart):
             description="the field from one of these elements to the next in DRAM, in the unit of addresses; without "
             "it, next to it",
             examples=["w_pitch"],
-            exclude_if=lambda pitch: pitch is None,
+            exclude_if=says_nothing,
         ),
     ] = None
 
@@ -400,7 +400,7 @@ class Layer(Instruction):
             description="fields of its own where it is a sequence, which no part has, with their bits or type: fields "
             "of parts follow from them",
             examples=[{"rows": 16, "scale": "float32"}],
-            exclude_if=lambda numbers: not numbers,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = Field(default_factory=dict)
     follows: Annotated[
@@ -409,7 +409,7 @@ class Layer(Instruction):
             max_length=64,
             description="field of a part -> what it holds, as arithmetic over other fields",
             examples=[{"bounds.i": "ceil(rows / 16)"}],
-            exclude_if=lambda follows: not follows,
+            exclude_if=says_nothing,
         ),
     ] = Field(default_factory=dict)
     alone: Annotated[
@@ -418,7 +418,7 @@ class Layer(Instruction):
             description="cycles that the first and the last of several in a row take more, as nothing runs beside "
             "their first loads and their last stores",
             examples=["height * width"],
-            exclude_if=lambda alone: alone is None,
+            exclude_if=says_nothing,
         ),
     ] = None
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accel.accelerator.base import Count, DocumentPart, Energy, Name
+from accel.accelerator.base import Count, DocumentPart, Energy, Name, says_nothing
 
 DType = Literal["int8", "uint8", "int16", "int32", "uint32", "float32"]
 DTYPE_BYTES: dict[DType, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4, "float32": 4}
@@ -79,7 +79,7 @@ class Dram(DocumentPart):
             description="units whose copies take turns on the bus, where the family's clock asks; by default each copy "
             "has it for itself",
             examples=[["load", "store"]],
-            exclude_if=lambda units: not units,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = ()
     read_energy: Annotated[
@@ -87,7 +87,7 @@ class Dram(DocumentPart):
         Field(
             description="picojoules of a byte that is read",
             examples=[160.0],
-            exclude_if=lambda energy: energy is None,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = None
     write_energy: Annotated[
@@ -95,6 +95,6 @@ class Dram(DocumentPart):
         Field(
             description="picojoules of a byte that is written",
             examples=[160.0],
-            exclude_if=lambda energy: energy is None,  # documents from before have the same id
+            exclude_if=says_nothing,
         ),
     ] = None
