@@ -1,6 +1,6 @@
 """The reports of jobs as documents; what fills them is apart, so that the api describes them without a compiler."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 from pydantic import ConfigDict, Field
@@ -338,6 +338,33 @@ class Macs(pydantic.BaseModel):
     share: float
 
 
+_AloneCycles = Annotated[
+    int | None,
+    Field(
+        description="cycles of the accelerator alone, without the processor and the memory that `cycles` has; null "
+        "where the document has neither, where timing did not run, and in reports of earlier versions"
+    ),
+]
+_WholeTime = Annotated[
+    EndToEnd | None,
+    Field(
+        description="time with the host beside the accelerator, which is modelled; null where timing did not run, and "
+        "in reports of earlier versions"
+    ),
+]
+_LaunchEnergy = Annotated[float | None, Field(description="picojoules of all launches, as in their rows")]
+_WholeEnergy = Annotated[
+    RunEnergy | None,
+    Field(
+        description="of the whole run, with host and DRAM; null where the document gives no costs, and in reports of "
+        "earlier versions"
+    ),
+]
+_Traffic = Annotated[
+    DramTraffic | None, Field(description="what launches move over the bus; null in reports of earlier versions")
+]
+
+
 class Report(pydantic.BaseModel):
     """The report, ``report.json``."""
 
@@ -352,28 +379,14 @@ class Report(pydantic.BaseModel):
         description="cycles over all launches, with the processor and the memory that the document has; host steps "
         "cost none"
     )
-    accelerator_cycles: int | None = Field(
-        None,
-        description="cycles of the accelerator alone, without the processor and the memory that `cycles` has; null "
-        "where the document has neither, where timing did not run, and in reports of earlier versions",
-    )
+    accelerator_cycles: _AloneCycles = None
     seconds: float | None = Field(
         None, description="the same by the accelerator's clock; null in reports of earlier versions"
     )
-    end_to_end: EndToEnd | None = Field(
-        None,
-        description="time with the host beside the accelerator, which is modelled; null where timing did not run, and "
-        "in reports of earlier versions",
-    )
-    energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")
-    energy: RunEnergy | None = Field(
-        None,
-        description="of the whole run, with host and DRAM; null where the document gives no costs, and in reports of "
-        "earlier versions",
-    )
-    dram: DramTraffic | None = Field(
-        None, description="what launches move over the bus; null in reports of earlier versions"
-    )
+    end_to_end: _WholeTime = None
+    energy_pj: _LaunchEnergy = None
+    energy: _WholeEnergy = None
+    dram: _Traffic = None
     macs: Macs
     units: dict[str, UnitTime]
     bound: NetworkBound | None = Field(
@@ -471,17 +484,9 @@ class SimulationReport(pydantic.BaseModel):
         description="cycles of all launches, with the processor and the memory that the document has; null where "
         "timing did not run"
     )
-    accelerator_cycles: int | None = Field(
-        None,
-        description="cycles of the accelerator alone, without the processor and the memory that `cycles` has; null "
-        "where the document has neither, where timing did not run, and in reports of earlier versions",
-    )
+    accelerator_cycles: _AloneCycles = None
     seconds: float | None = Field(description="the same by the accelerator's clock; host steps cost none")
-    end_to_end: EndToEnd | None = Field(
-        None,
-        description="time with the host beside the accelerator, which is modelled; null where timing did not run, and "
-        "in reports of earlier versions",
-    )
+    end_to_end: _WholeTime = None
     mismatch_count: int = Field(description="elements that differ from what was expected")
     mismatches: list[Mismatch] = Field(description="the first of them")
     race_count: int | None = Field(
@@ -504,15 +509,9 @@ class SimulationReport(pydantic.BaseModel):
     machine: Machine | None = Field(None, description="null in reports of earlier versions")
     bytes_read: int
     bytes_written: int
-    energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")
-    energy: RunEnergy | None = Field(
-        None,
-        description="of the whole run, with host and DRAM; null where the document gives no costs, and in reports of "
-        "earlier versions",
-    )
-    dram: DramTraffic | None = Field(
-        None, description="what launches move over the bus; null in reports of earlier versions"
-    )
+    energy_pj: _LaunchEnergy = None
+    energy: _WholeEnergy = None
+    dram: _Traffic = None
     tokens: dict[str, int] | None = Field(description="what is left in the queues; null where timing did not run")
     launches: list[Layer]
     program: ProgramSize
