@@ -68,9 +68,10 @@ def energy_lines(report: Report) -> Iterator[str]:
             yield f"energy: {report['energy_pj']:,.0f} pJ, of the instructions whose energy the accelerator says"
         return
     parts = {"instructions": found["instructions"], "DRAM": found["dram"], "host": found["host"]}
-    known = [f"{name} {value:,.0f}" for name, value in parts.items() if value is not None]
-    told = f": {', '.join(known)}" if len(known) > 1 else f", of {known[0].rpartition(' ')[0]} alone"
-    lacking = " and ".join(name for name, value in parts.items() if value is None)
+    known = {name: value for name, value in parts.items() if value is not None}
+    shares = ", ".join(f"{name} {value:,.0f}" for name, value in known.items())
+    told = f": {shares}" if len(known) > 1 else f", of {next(iter(known))} alone"
+    lacking = " and ".join(name for name in parts if name not in known)
     yield f"energy: {found['total']:,.0f} pJ{told}" + (f"; no cost is given for {lacking}" if lacking else "")
 
 
