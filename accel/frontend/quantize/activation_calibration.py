@@ -21,7 +21,7 @@ from accel.util.arrays import Array
 Sample = dict[str, Array]
 
 RANDOM_SAMPLES = 8
-_THREADS = 2  # numpy counts without Python's lock
+THREADS = 2  # numpy counts and rounds without Python's lock
 _FEWEST = 1 << 14  # elements of a tensor that are counted of each sample, if it has as many
 
 
@@ -94,7 +94,7 @@ def calibrate(
     def loss(name: str) -> Loss:
         return observed[name].histogram.loss(method, shifts=name in shifted)
 
-    with ThreadPoolExecutor(_THREADS, "calibration") as pool:  # one thread for a tensor: its sums have one order
+    with ThreadPoolExecutor(THREADS, "calibration") as pool:  # one thread for a tensor: its sums have one order
         counted: Iterator[None] = iter(())
         for values in tensor_values(model, list(grids), inputs):  # one sample is run while that before it is counted
             collections.deque(counted, 0)

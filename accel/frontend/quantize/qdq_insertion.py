@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 from accel.frontend.onnx_model.external_data import embedded
 from accel.frontend.onnx_model.node_origins import is_part, note_origin
 from accel.frontend.onnx_model.shape_inference import without_weights
-from accel.frontend.quantize.activation_calibration import Calibrated
+from accel.frontend.quantize.activation_calibration import THREADS, Calibrated
 from accel.frontend.quantize.input_moments import Feedback
 from accel.frontend.quantize.quantization_targets import Targets, WeightedNode
 from accel.frontend.quantize.scale_constraints import reciprocal
@@ -21,7 +21,6 @@ from accel.frontend.quantize.weight_rounding import compensated
 from accel.util.arrays import Array
 
 _BIAS_LIMIT = 2.0**30
-_THREADS = 2  # numpy rounds without Python's lock
 
 
 def weight_grid(layer: WeightedNode, grids: Mapping[str, Grid]) -> Grid:
@@ -56,7 +55,7 @@ def weight_errors(
         of_sums = grid.errors(layer.group_rows, known.squares[:, None, :])
         return {index: known.left * error for index, error in of_sums.items()}
 
-    with ThreadPoolExecutor(_THREADS, "weights") as pool:
+    with ThreadPoolExecutor(THREADS, "weights") as pool:
         return dict(zip((layer.node.name for layer in layers), pool.map(errors, layers), strict=True))
 
 
@@ -107,7 +106,7 @@ class Quantiser:
         """Returns the model in QDQ form."""
         graph = self._model.graph
         layers = {layer.node.name: layer for layer in self._targets.layers}
-        with ThreadPoolExecutor(_THREADS, "weights") as pool:
+        with ThreadPoolExecutor(THREADS, "weights") as pool:
             self._integers = dict(zip(layers, pool.map(self._integers_of, layers.values()), strict=True))
         bias_adds = {layer.bias_add.name: layer for layer in self._targets.layers if layer.bias_add is not None}
         nodes = [node for tensor in graph.input for node in self._quantise(tensor.name)]
