@@ -13,6 +13,7 @@ from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Layer
 from accel.isa.decode import Decoded
 from accel.isa.explicit.layer_accesses import reach_of, used_of
 from accel.isa.explicit.operations import LOOPS, ExecutedWords, Executions, executions_of
+from accel.isa.family import ReadDram, Touches
 from accel.util.arrays import Bools, Int64
 
 # columns of an access; the first four are those of a range
@@ -225,3 +226,14 @@ def _fill_box(table: Int64, box: AccessBox, at: Int64) -> None:
     for loop in range(LOOPS):
         table[at, EXTENT + loop] = box.extents[loop] if loop < len(box.extents) else 1
         table[at, STEP + loop] = box.steps[loop] if loop < len(box.steps) else 0
+
+
+def touches_of(decoded: Decoded, rows: Int64, read: ReadDram) -> Touches:
+    """Returns what the instructions ``rows`` of a launch touch on the chip; nothing of that lies in DRAM."""
+    del read
+    accesses = decoded.derived(ranges_of)
+    instruction = np.repeat(np.arange(len(decoded)), np.diff(accesses.start))
+    table = accesses.table
+    some = (table[:, MEMORY] < len(decoded.accelerator.memories)) & np.isin(instruction, rows)
+    table = table[some]
+    return Touches(instruction[some], table[:, MEMORY], table[:, LOW], table[:, HIGH], table[:, WRITES] != 0)

@@ -7,14 +7,14 @@ import numpy as np
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.contraction import contraction, factors
 from accel.accelerator.document import Accelerator, HazardSync
-from accel.accelerator.instructions import Compute
+from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.memories import Dram
 from accel.accelerator.timing_model import TimingModel
-from accel.errors import InvalidAccelerator
+from accel.errors import InvalidAccelerator, SimulationError
 from accel.isa.compiled_kernels import Signature
-from accel.isa.decode import Decoded
+from accel.isa.decode import Decoded, decode, encoding_arrays
 from accel.isa.document_changes import larger_memories
-from accel.isa.explicit.accesses import extents_of
+from accel.isa.explicit.accesses import extents_of, touches_of
 from accel.isa.explicit.box_hazards import ExplicitHazardChecker, hazard_signatures
 from accel.isa.explicit.boxes import boxes_of, check_bounds, effort_of
 from accel.isa.explicit.costs import bus_cycles_of, costs_of, cycles_of
@@ -22,7 +22,6 @@ from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.document_support import check_explicit
 from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.operations import executions_of
-from accel.isa.explicit.seams import idle_words, touches_of
 from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of, variations_of
 from accel.isa.family import (
     DocumentChange,
@@ -35,7 +34,7 @@ from accel.isa.family import (
     Work,
     dram_traffic,
 )
-from accel.util.arrays import Int64
+from accel.util.arrays import Int64, Words
 
 
 def work_of(decoded: Decoded) -> Work:
@@ -135,6 +134,28 @@ def changes_of(accelerator: Accelerator) -> Iterator[DocumentChange]:
         made = accelerator.model_copy(update={"synchronisation": apart})
         change = f"units that run apart, in a window of {apart.window} instructions"
         yield DocumentChange("units-apart", "the order of its instructions", change, lambda: made)
+
+
+def idle_words(accelerator: Accelerator) -> dict[str, Words]:
+    """Returns for units the words (words_each,) of their copy of nothing that takes the fewest cycles.
+
+    Copies whose size is no field, and those whose cost is no number for nothing, are none.
+    """
+    values, found = encoding_arrays(accelerator).values, dict[str, tuple[int, Words]]()
+    for number, instruction in enumerate(accelerator.instructions):
+        if not isinstance(instruction, Copy) or instruction.sequence:
+            continue
+        fields = instruction.copy_fields
+        if fields.rows is None and fields.columns is None:
+            continue
+        try:
+            decoded = decode(accelerator, values[number][np.newaxis])
+            cycles = int(cycles_of(decoded)[0])
+        except SimulationError:
+            continue
+        if decoded.kind[0] == number and (instruction.unit not in found or cycles < found[instruction.unit][0]):
+            found[instruction.unit] = cycles, values[number]
+    return {unit: words for unit, (_, words) in found.items()}
 
 
 class ExplicitFamily(NoContext, PreparedBySignatures):
