@@ -16,6 +16,7 @@ from accel.isa import decode_kernel as kernel
 from accel.isa.compiled_kernels import Signature
 from accel.isa.kernel_types import MATRIX, VECTOR, Array
 from accel.util.arrays import Int64, Words
+from accel.util.same_object import SameObject
 
 T = TypeVar("T")
 
@@ -126,27 +127,14 @@ class EncodingArrays:
     names: tuple[str, ...]
 
 
-class SameAccelerator:
-    """An accelerator as the key of a cache: the same object is the same accelerator, which nothing changes."""
-
-    def __init__(self, accelerator: Accelerator) -> None:
-        self.accelerator = accelerator
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SameAccelerator) and other.accelerator is self.accelerator
-
-    def __hash__(self) -> int:
-        return id(self.accelerator)
-
-
 def encoding_arrays(accelerator: Accelerator) -> EncodingArrays:
     """Returns the encodings of a document, computed once for one that is used again."""
-    return _encoding_arrays(SameAccelerator(accelerator))
+    return _encoding_arrays(SameObject(accelerator))
 
 
 @functools.lru_cache(maxsize=16)
-def _encoding_arrays(same: SameAccelerator) -> EncodingArrays:
-    accelerator = same.accelerator
+def _encoding_arrays(same: SameObject[Accelerator]) -> EncodingArrays:
+    accelerator = same.value
     size = accelerator.word_bits // 64
     masks, values, covered = ([[0] * size for _ in accelerator.instructions] for _ in range(3))
     names: dict[str, int] = {}
