@@ -124,14 +124,15 @@ def import_model(done: Quantised) -> Imported:
 def partition_graph(done: Imported) -> Partitioned:
     """Returns the integer graph with a decision on every composite."""
     job, module = done.job, done.imported.module
-    with _pass_texts(job) as texts, kept_capabilities(job.target, job.cache):
+    with kept_capabilities(job.target, job.cache):
         choice = job.kept.choice
         if choice is None:
             graph = read_graph(module, Capabilities.of(job.target), job.options.host_nodes)
             job.kept.keep_graph(graph)
             choice = job.kept.choice = _choose(job, graph)
         timer = RegionTimer(job.target, job.cache)
-        module = place_vector_programs(marked(module, choice), job.target, timer, job.options.host_nodes)
+        with _pass_texts(job) as texts:  # passes over what is priced are none of the model's
+            module = place_vector_programs(marked(module, choice), job.target, timer, job.options.host_nodes)
     return Partitioned(job, done.imported, module, tuple(texts))
 
 
