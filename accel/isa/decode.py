@@ -64,6 +64,23 @@ class Decoded:
         kernel.split_fields(self.kind, layout.fields, layout.starts, layout.covered, columns, rest)
         return dict(zip(layout.names, columns, strict=True)), rest, columns
 
+    def limits(self) -> dict[str, tuple[int, int]]:
+        """Returns the least and the greatest value of each of the columns, which are not made for it; 0 of no rows."""
+        names, numbers = self.layout.names, np.iinfo(np.int64)
+        low, high = np.full(len(names), numbers.max), np.full(len(names), numbers.min)
+        kernel.limit_fields(self.kind, self.layout.fields, self.layout.starts, self.words, low, high)
+        sorts = np.bincount(self.kind, minlength=len(self.accelerator.instructions))
+        rows = dict.fromkeys(names, 0)
+        for instruction, count in zip(self.accelerator.instructions, sorts.tolist(), strict=True):
+            for field in instruction.fields:
+                if field.bits:
+                    rows[field.name] += count
+        found: dict[str, tuple[int, int]] = {}
+        for name, least, most in zip(names, low.tolist(), high.tolist(), strict=True):
+            everywhere = rows[name] == len(self)  # else it is 0 somewhere
+            found[name] = (least, most) if everywhere else (min(least, 0), max(most, 0))
+        return found if len(self) else dict.fromkeys(names, (0, 0))
+
     @cached_property
     def _derived(self) -> dict[object, object]:
         return {}
@@ -185,6 +202,13 @@ def decode(accelerator: Accelerator, words: Words, first: int = 0) -> Decoded:
     return Decoded(accelerator, kind, words, layout, first)
 
 
+def decoded_again(accelerator: Accelerator, words: Words, kind: npt.NDArray[np.int16], first: int = 0) -> Decoded:
+    """Returns what :func:`decode` found of words before, of which the ``kind`` (n,) is kept."""
+    return Decoded(
+        accelerator, kind, np.require(words, np.uint64, ["C", "A", "W"]), encoding_arrays(accelerator), first
+    )
+
+
 def _undefined(words: Words, at: int) -> SimulationError:
     value = " ".join(f"{int(word):016x}" for word in reversed(words))
     return SimulationError(
@@ -198,6 +222,7 @@ def decode_signatures() -> tuple[Signature, ...]:
     return (
         Signature(kernel.classify_words, matrix, matrix, matrix, kind),
         Signature(kernel.split_fields, kind, MATRIX, VECTOR, matrix, MATRIX, matrix),
+        Signature(kernel.limit_fields, kind, MATRIX, VECTOR, matrix, VECTOR, VECTOR),
     )
 
 
