@@ -73,8 +73,9 @@ class JobRequest(pydantic.BaseModel):
             given = ("dims", options.dims), ("shapes", options.shapes)
             fields = [f"options.{name}" for name, value in given if value]
             raise contradiction("a program is compiled already: its shapes are fixed", *fields)
-        if info.data.get("program") is not None and options.host_nodes:
-            raise contradiction("a program is compiled already: it runs where it runs", "options.host_nodes")
+        for name in ("host_nodes", "placement"):
+            if info.data.get("program") is not None and getattr(options, name) != getattr(JobOptions(), name):
+                raise contradiction("a program is compiled already: it runs where it runs", f"options.{name}")
         if info.data.get("program") is not None:
             changed = [name for name in _OF_A_MODEL if getattr(options, name) != getattr(JobOptions(), name)]
             if changed:
