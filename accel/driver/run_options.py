@@ -96,7 +96,7 @@ class Options(RunOptions, QuantisationOptions):
     launches: Launches = Field(
         "joined",
         description="whether layers that no host step parts run as one launch, so that one is loaded for while another "
-        "computes, where the accelerator can order them by its tokens (`joined`), or each as a launch of its own "
+        "computes, where tokens, addresses or fences can order them (`joined`), or each as a launch of its own "
         "(`separate`)",
     )
     verify_seconds: float = Field(
