@@ -80,6 +80,8 @@ class JobRequest(pydantic.BaseModel):
             if changed:
                 fields = [f"options.{name}" for name in changed]
                 raise contradiction("a program is compiled already: nothing is quantised", *fields)
+        if info.data.get("program") is not None and options.repeat != JobOptions().repeat:
+            raise contradiction("a program is run for its own input", "options.repeat")
         if info.data.get("program") is not None and options.schedule != JobOptions().schedule:
             raise contradiction("a program is compiled already: its tilings are chosen", "options.schedule")
         if info.data.get("program") is not None and options.launches != JobOptions().launches:
