@@ -52,7 +52,7 @@ def stream_document(run: StreamRun, inputs: int, end_to_end: EndToEnd | None, cl
         beside = end_to_end.cycles - end_to_end.parts["accelerator"].cycles
     latency = run.ends[0] if run.ends else 0
     interval = -(-(run.ends[-1] - latency) // (inputs - 1)) if run.ends else 0
-    whole, seconds = max(interval, beside), 1e-6 / clock_mhz
+    whole, second = max(interval, beside), clock_mhz * 1e6
     return InputStream(
         inputs=inputs,
         joined=run.joined,
@@ -60,8 +60,8 @@ def stream_document(run: StreamRun, inputs: int, end_to_end: EndToEnd | None, cl
         accelerator_latency=latency,
         accelerator_interval=interval,
         latency_cycles=latency + beside,
-        latency_seconds=(latency + beside) * seconds,
+        latency_seconds=(latency + beside) / second,
         interval_cycles=whole,
-        interval_seconds=whole * seconds,
-        inputs_per_second=1 / (whole * seconds) if whole else None,
+        interval_seconds=whole / second,
+        inputs_per_second=second / whole if whole else None,
     )
