@@ -30,6 +30,7 @@ from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.program.program_model import Program
 from accel.program_files.program_container import little_endian, save_program
 from accel.report.graph_documents import GRAPH_FILE
+from accel.report.input_stream import StreamRun
 from accel.report.memory_documents import MemoryPlan
 from accel.report.model_graph import describe_graph
 from accel.report.report_documents import CompiledFunction, FloatResult, HostOp, Limits, Provenance, Report
@@ -186,7 +187,8 @@ class Emitted(Compilation):
     """The program, with the inputs of this run, so that it can be run again without the model.
 
     ``buffers`` are those of its functions on the chip, by function. Its ``origin`` are the modules that it was compiled
-    from, or an earlier job that did so.
+    from, or an earlier job that did so. ``apart`` is the program before its launches were joined, for a stream of
+    inputs, if the options want one.
     """
 
     program: Program
@@ -195,6 +197,7 @@ class Emitted(Compilation):
     functions: list[CompiledFunction]
     buffers: Buffers
     origin: Modules | KeptProgram
+    apart: Program | None = None
 
     def dump(self) -> StageDump | None:
         """Returns the program as text; None where it is an earlier job's, whose texts are kept."""
@@ -209,12 +212,16 @@ class Emitted(Compilation):
 
 @dataclass(frozen=True)
 class Simulated(Compilation):
-    """The program as it ran, its outputs by the model's own names, and what tells what limits it."""
+    """The program as it ran, its outputs by the model's own names, and what tells what limits it.
+
+    ``stream`` is how a stream of inputs ran, if the options want one.
+    """
 
     emitted: Emitted
     simulation: Simulation
     outputs: dict[str, Array]
     limits: Callable[[], Limits]
+    stream: StreamRun | None
 
     def save(self, out: Path) -> None:
         """Write ``inputs.npz`` and ``outputs.npz``, and the trace, if the options want it."""
@@ -261,6 +268,7 @@ class Verified(Compilation):
     simulation: Simulation
     outputs: dict[str, Array]
     limits: Callable[[], Limits]
+    stream: StreamRun | None
     unverified: str
     regions: RegionCache | None
     known: ProgramFacts | None

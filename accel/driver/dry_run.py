@@ -1,7 +1,8 @@
 """A dry run: what of a model an accelerator would run, how, in how many cycles, and why not the rest.
 
 Each launch is compiled and timed by itself, unlike ones once, or parts of it if it is large; what it computes is not
-simulated, and the program is not put together: layers that a job joins may take fewer cycles.
+simulated. Where all were compiled whole, and are no more instructions than may run as one, they are put together as a
+job does and timed so: launches that run on into one another take fewer cycles.
 Tilings are chosen as by a job whose ``schedule`` is ``quick``; a
 ``timed`` one tries those that are priced alike, and may cut a layer otherwise.
 """
@@ -16,7 +17,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs
 from accel.driver.job_stages import TO_PARTITION, pack_graph
-from accel.driver.launch_estimate import launch_cycles
+from accel.driver.launch_estimate import joined_cycles, launch_cycles
 from accel.driver.placement import estimated_end_to_end
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, QuantisationOptions
@@ -90,7 +91,14 @@ def plan_loaded_model(
     job = CompilationInputs(target, options, info, original, calibration, {}, made_from, traces_passes=False)
     chosen = TO_PARTITION.run(Compilation(job), Unobserved())
     packed = pack_graph(chosen)
-    launches = list(_launches(chosen.module, packed.module, capabilities, RegionTimer(target, spare=_SPARE)))
+    timer = RegionTimer(target, spare=_SPARE)
+    launches = list(_launches(chosen.module, packed.module, capabilities, timer))
+    together = joined_cycles(packed.module, target, timer.lowered)
+    if together is not None:
+        launches = [
+            launch.model_copy(update={"estimated_cycles": cycles})
+            for launch, cycles in zip(launches, together, strict=True)
+        ]
     macs = sum(launch.macs for launch in launches)
     centred = [each.source for each in packed.imported.activations if not quantised and each.zero_point == 0]
     return Plan(

@@ -45,6 +45,7 @@ from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantise
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
 from accel.isa.family_registry import arrangement_of, family_of, priced_exactly
 from accel.isa.hazard_findings import Hazards
+from accel.joining.input_stream import stream_program
 from accel.joining.joined_launches import join_launches
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
@@ -58,6 +59,7 @@ from accel.lowering.vector.instruction_cover import home_memory, runs_programs
 from accel.lowering.vector.vector_partition import place_vector_programs
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
+from accel.report.input_stream import StreamRun, stream_document, stream_run
 from accel.report.job_memory import memory_plan
 from accel.report.job_report import half_range_warnings, make_report, model_warnings, rounding_warnings, run_warnings
 from accel.report.program_limits import begin_limits
@@ -159,8 +161,7 @@ def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str
         tried = replace(done, job=replace(job, kept=KeptPrograms()))
         return pack_graph(_partitioned(tried, nodes)).module
 
-    timer = RegionTimer(job.target, job.cache, spare=_SPARE, assistant=job.assistant)
-    return FastestPlacement(packed, job.target.accelerator, timer).left_to_host(left)
+    return FastestPlacement(packed, job.target, RegionTimer(job.target, spare=_SPARE)).left_to_host(left)
 
 
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
@@ -171,9 +172,12 @@ def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
 
 
 def find_program(job: CompilationInputs) -> KeptProgram | None:
-    """Returns the program that an earlier job compiled of the regions that this one chooses; None if there is none."""
+    """Returns the program that an earlier job compiled of the regions that this one chooses; None if there is none.
+
+    None for a stream of inputs, whose launches are joined anew: a program that is kept has them joined.
+    """
     graph = job.kept.find_graph()
-    if graph is None:
+    if graph is None or job.options.repeat > 1:
         return None
     job.kept.choice = _choose(job, graph)
     return job.kept.find(job.target.accelerator)
@@ -231,18 +235,20 @@ def emit_program(done: Lowered) -> Emitted:
     """Returns the program; its inputs and outputs are called as the model's are."""
     job, info = done.job, done.job.info
     lowered = done.regions.lowered()
-    program = emit(lowered, job.target.accelerator, arrangement_of(job.target.accelerator))
+    apart = program = emit(lowered, job.target.accelerator, arrangement_of(job.target.accelerator))
     if job.options.launches == "joined":
         program = join_launches(program, family_of(job.target.accelerator))
     ours, theirs = (*program.inputs, *program.outputs), (*info.inputs, *info.outputs)
-    program = renamed(program, {old: tensor.name for old, tensor in zip(ours, theirs, strict=True)})
+    names = {old: tensor.name for old, tensor in zip(ours, theirs, strict=True)}
+    program = renamed(program, names)
     fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
     functions = [CompiledFunction(name=name, cached=cached) for name, cached in done.regions.cached.items()]
     buffers = {name: region.buffers for name, region in lowered.objects.items()}
     program = replace(program, image=program.image | fed)
     modules = Modules(done.packed, done.regions)
     packed = done.packed
-    return Emitted(job, program, packed.host_ops, packed.imported.biases, functions, buffers, modules)
+    again = None if job.options.repeat == 1 else replace(renamed(apart, names), image=program.image)
+    return Emitted(job, program, packed.host_ops, packed.imported.biases, functions, buffers, modules, again)
 
 
 def simulate_program(done: Emitted) -> Simulated:
@@ -268,7 +274,30 @@ def simulate_program(done: Emitted) -> Simulated:
     names = zip(done.job.info.outputs, program.outputs, strict=True)
     outputs = {tensor.name: simulation.outputs[name] for tensor, name in names}
     limits = begin_limits(program, simulation, every=done.job.options.limits == "all")
-    return Simulated(done.job, done, simulation, outputs, limits)
+    return Simulated(done.job, done, simulation, outputs, limits, _streamed(done, simulation))
+
+
+def _streamed(done: Emitted, alone: Simulation) -> StreamRun | None:
+    """How a stream of inputs ran, if the options want one.
+
+    Raises:
+        CompiledTooLarge: it has more instructions than a stream may have.
+        VerificationError: its outputs are not those of the program ``alone``, or are so by luck.
+    """
+    inputs, program = done.job.options.repeat, done.apart
+    if program is None:
+        return None
+    join = done.job.options.launches == "joined"
+    streamed = stream_program(program, inputs, family_of(program.accelerator), join=join)
+    simulation = simulate(streamed, {})
+    try:
+        check_equal(simulation.outputs, alone.outputs)
+    except VerificationError as error:
+        raise VerificationError(
+            f"after {inputs} inputs in a row, not after one: {error.detail}", field=error.field
+        ) from error
+    check_hazards(simulation, "as a stream of inputs ran")
+    return stream_run(simulation, inputs)
 
 
 def _rounds_floats(target: Target) -> bool:
@@ -333,6 +362,7 @@ def compare_outputs(done: Referenced) -> Verified:
         simulated.simulation,
         simulated.outputs,
         simulated.limits,
+        simulated.stream,
         done.unverified,
         origin.regions if isinstance(origin, Modules) else None,
         origin.facts if isinstance(origin, KeptProgram) else None,
@@ -384,6 +414,10 @@ def report_job(done: Assessed) -> Reported:
             *half_range_warnings(centred, job.original, job.target.accelerator.title),
         ],
     )
+    if run.stream is not None:
+        clock = job.target.accelerator.clock_mhz
+        stream = stream_document(run.stream, job.options.repeat, report.end_to_end, clock)
+        report = report.model_copy(update={"stream": stream})
     figures = done.tensors.figures
     found = {"floats": list(run.floats), "tensors": figures, "most_lost": where_most_is_lost(figures)}
     report = report.model_copy(update={"functions": run.functions, "limits": run.limits(), **found})

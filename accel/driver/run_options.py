@@ -25,6 +25,9 @@ Placement = Literal["accelerator", "fastest"]
 Tried = Literal["some", "all"]
 """Which changes a report tries."""
 
+MOST_INPUTS = 64
+"""Inputs of a stream."""
+
 _Name = Annotated[str, Field(max_length=512)]
 _Extent = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
 
@@ -105,8 +108,17 @@ class Options(RunOptions, QuantisationOptions):
     launches: Launches = Field(
         "joined",
         description="whether layers that no host step parts run as one launch, so that one is loaded for while another "
-        "computes, where the accelerator can order them by its tokens (`joined`), or each as a launch of its own "
+        "computes, where tokens, addresses or fences can order them (`joined`), or each as a launch of its own "
         "(`separate`)",
+    )
+    repeat: int = Field(
+        1,
+        ge=1,
+        le=MOST_INPUTS,
+        strict=True,
+        exclude_if=lambda inputs: inputs == 1,
+        description="inputs of the network that are run one after the other, to report what the first one takes and "
+        "what each further one adds (`stream`); all are the sample that is verified. 1: no stream",
     )
     verify_seconds: float = Field(
         300,

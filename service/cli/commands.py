@@ -135,6 +135,10 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         Literal["joined", "separate"],
         typer.Option(help="Whether layers that no host step parts run as one launch, where the accelerator can."),
     ] = "joined",
+    repeat: Annotated[
+        int,
+        typer.Option(min=1, max=64, help="Inputs that are run one after the other, for latency and interval apart."),
+    ] = 1,
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
@@ -171,6 +175,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         placement=placement,
         schedule=schedule,
         launches=launches,
+        repeat=repeat,
         verify_seconds=verify_seconds,
         limits=limits,
         dims=dims_of(dim),
