@@ -140,13 +140,14 @@ def partition_graph(done: Imported) -> Partitioned:
 
 def _partitioned(done: Imported, left: Mapping[str, str]) -> Partitioned:
     job, module = done.job, done.imported.module
-    with _pass_texts(job) as texts:
-        choice = job.kept.choice
-        if choice is None:
-            graph = read_graph(module, Capabilities.of(job.target), left)
-            job.kept.keep_graph(graph)
-            choice = job.kept.choice = _choose(job, graph)
-        module = place_vector_programs(marked(module, choice), job.target, RegionTimer(job.target, job.cache), left)
+    choice = job.kept.choice
+    if choice is None:
+        graph = read_graph(module, Capabilities.of(job.target), left)
+        job.kept.keep_graph(graph)
+        choice = job.kept.choice = _choose(job, graph)
+    timer = RegionTimer(job.target, job.cache)
+    with _pass_texts(job) as texts:  # passes over what is priced are none of the model's
+        module = place_vector_programs(marked(module, choice), job.target, timer, left)
     return Partitioned(job, done.imported, module, tuple(texts))
 
 
