@@ -3,8 +3,8 @@
     python bench/every_example.py gemmini-8
     python bench/every_example.py gemmini resnet50 vit_tiny --out REPORTS
 
-Each network runs in a process of its own, one after the other: those named, or all of ``python -m examples``. A line has
-cycles, their ratio to the sum of the layers' bounds, the share of MACs on the accelerator, the kinds of nodes on the
+Each network runs in a process of its own, one after the other: those named, or all of ``python -m examples``. A
+line has cycles, their ratio to the sum of the layers' bounds, the share of MACs on the accelerator, the nodes on the
 host, seconds waited, and the most memory. A network that fails is told with its problem and the next one runs; the exit
 status is 1 then. ``--out`` keeps the reports as JSON; a network that has one there is read, not run again.
 """
