@@ -139,12 +139,13 @@ class Packed(Compilation):
     """The module whose ``main`` launches regions over packed tensors, which the host can still run.
 
     ``host_ops`` are the nodes that the host runs, and ``tried`` the regions that were compiled to know whether they can
-    be, by their attribute.
+    be, by their attribute. ``operations`` are those of the arithmetic that its launches do.
     """
 
     imported: ImportedModel
     module: ir.IRModule
     host_ops: list[HostOp]
+    operations: int
     passes: tuple[tuple[str, str | None], ...]
     tried: Mapping[str, LoweredRegion | bytes] = field(default_factory=dict)
 
@@ -193,6 +194,7 @@ class Emitted(Compilation):
 
     program: Program
     host_ops: list[HostOp]
+    operations: int
     biases: dict[str, LeftBias]
     functions: list[CompiledFunction]
     buffers: Buffers
@@ -261,6 +263,7 @@ class Verified(Compilation):
     """
 
     host_ops: list[HostOp]
+    operations: int
     biases: dict[str, LeftBias]
     functions: list[CompiledFunction]
     program: Program
@@ -298,6 +301,7 @@ class Assessed(Compilation):
             facts = ProgramFacts(
                 names,
                 tuple(run.host_ops),
+                run.operations,
                 run.biases,
                 dict(run.buffers),
                 self.quality,

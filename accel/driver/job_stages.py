@@ -50,6 +50,7 @@ from accel.joining.joined_launches import join_launches
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.ir.function_attributes import launched_operations
 from accel.lowering.movement.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
@@ -211,7 +212,7 @@ def pack_graph(done: Partitioned) -> Packed:
     if runs_programs(job.target):
         module = absorb_movement(module, job.target, timer.times)
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
-    return Packed(job, done.imported, module, left, tuple(texts), timer.lowered)
+    return Packed(job, done.imported, module, left, launched_operations(module), tuple(texts), timer.lowered)
 
 
 def find_regions(packed: Packed) -> Lowered:
@@ -249,7 +250,8 @@ def emit_program(done: Lowered) -> Emitted:
     modules = Modules(done.packed, done.regions)
     packed = done.packed
     again = None if job.options.repeat == 1 else replace(renamed(apart, names), image=program.image)
-    return Emitted(job, program, packed.host_ops, packed.imported.biases, functions, buffers, modules, again)
+    biases, operations = packed.imported.biases, packed.operations
+    return Emitted(job, program, packed.host_ops, operations, biases, functions, buffers, modules, again)
 
 
 def simulate_program(done: Emitted) -> Simulated:
@@ -356,6 +358,7 @@ def compare_outputs(done: Referenced) -> Verified:
     return Verified(
         done.job,
         emitted.host_ops,
+        emitted.operations,
         emitted.biases,
         emitted.functions,
         emitted.program,
@@ -404,6 +407,7 @@ def report_job(done: Assessed) -> Reported:
         run.simulation,
         total_macs=job.info.macs,
         host_ops=run.host_ops,
+        operations=run.operations,
         quantisation=done.quality.figures,
         provenance=job.provenance,
         unverified=run.unverified,
@@ -559,9 +563,9 @@ def with_program(kept: KeptProgram) -> StageChain[Compilation, Reported]:
         for number, stage in enumerate(TO_PROGRAM.stages):
             observer.begin(stage, number)
         observer.made(kept.artifacts)
-        functions = [CompiledFunction(name=name, cached=True) for name in kept.facts.functions]
-        program = replace(kept.program, expected={})
         facts = kept.facts
-        return Emitted(start_of_job.job, program, list(facts.host_ops), facts.biases, functions, facts.buffers, kept)
+        functions = [CompiledFunction(name=name, cached=True) for name in facts.functions]
+        program, left, done = replace(kept.program, expected={}), list(facts.host_ops), facts.operations
+        return Emitted(start_of_job.job, program, left, done, facts.biases, functions, facts.buffers, kept)
 
     return _to_report(StageChain(TO_PROGRAM.stages, recall))
