@@ -439,7 +439,7 @@ class Layer(Instruction):
 
     def type_in_dram(self, name: str, memory: Memory) -> DType:
         """Returns the type of an operand's scalars, whose elements go through ``memory``."""
-        return self.operands[name].dram_dtype or memory.dtype
+        return self.operands[name].dram_dtype or memory.dtype_in_dram
 
     def unit_bytes(self, name: str, memory: Memory) -> int:
         """Returns the bytes that an operand's addresses count."""

@@ -135,8 +135,8 @@ def _places(accelerator: Accelerator) -> Iterator[Place]:
 
 
 def _loads(tile: Tile, places: list[Place]) -> list[Place]:
-    """The loads of the tile's memory whose type in DRAM is the memory's own."""
-    plain_load = (tile.memory.name, "load", tile.memory.dtype)
+    """The loads of the tile's memory whose type in DRAM is that of the memory there."""
+    plain_load = (tile.memory.name, "load", tile.memory.dtype_in_dram)
     return [place for place in places if (place[1].memory, place[1].direction, place[1].dram_dtype) == plain_load]
 
 
@@ -162,7 +162,7 @@ def _check_start(gemm: Contraction, places: list[Place]) -> None:
     if gemm.zero is not None or gemm.overwrites:
         return
     name, memory, found = gemm.instruction.name, gemm.dst.memory, _loads(gemm.dst, places)
-    start = f"it must also do {gemm.dst.name}[...] = 0, or a copy must load {memory.dtype} into {memory.name}"
+    start = f"it must also do {gemm.dst.name}[...] = 0, or a copy must load {memory.dtype_in_dram} into {memory.name}"
     over = f"; {gemm.overwrite.name}, which overwrites, begins none" if gemm.overwrite is not None else ""
     require(bool(found), "instructions", f"nothing begins the sums of {name}{over}: {start}")
     path, copy, meaning = found[0]
@@ -314,7 +314,7 @@ def _check_contraction(accelerator: Accelerator, gemm: Contraction) -> None:
     for tile, dtypes, why in (
         (gemm.data, DATA_TYPES, "models are quantised to int8"),
         (gemm.weights, WEIGHT_TYPES, "models are quantised to int8"),
-        (gemm.dst, ("int32",), "biases and sums are int32"),
+        (gemm.dst, ("int32", "int48", "int64"), "biases are int32, and sums are no narrower"),
     ):
         at = f"memories.{_number(accelerator, tile)}.dtype"
         wrong = f"{tile.memory.dtype}; {tile.name} of {gemm.instruction.name} must be {' or '.join(dtypes)}: {why}"

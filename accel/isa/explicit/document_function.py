@@ -15,6 +15,7 @@ from tvm import tirx
 from accel.accelerator.document import Accelerator, InOrderSync
 from accel.accelerator.instructions import Compute, Copy, Layer
 from accel.accelerator.memories import DTYPE_BYTES, Dram, DType
+from accel.expression.element_types import held_as
 from accel.expression.loop_builder import Place, build_loops
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import copying, extents_of
@@ -188,7 +189,7 @@ class _Launch:
         self._drams = {dtype: tirx.decl_buffer((sizes[dtype],), dtype, f"dram_{dtype}") for dtype in drams}
         self._elements = [memory.element_count for memory in accelerator.memories]
         self._memories = [
-            tirx.decl_buffer((tirx.Var(f"{memory.name}_scalars", "int64"),), memory.dtype, memory.name)
+            tirx.decl_buffer((tirx.Var(f"{memory.name}_scalars", "int64"),), held_as(memory.dtype), memory.name)
             for memory in accelerator.memories
         ]
         self._tables = {
@@ -312,6 +313,11 @@ def _aligned(numbers: Array) -> Array:
     return found
 
 
+def _zeros(count: int, dtype: str) -> Array:
+    """So many zeros that a kernel can read."""
+    return aligned_zeros(count * np.dtype(dtype).itemsize).view(dtype)
+
+
 class ExplicitMachine:
     """The on-chip memories, which keep their contents from launch to launch, and the compiled kernel.
 
@@ -323,7 +329,7 @@ class ExplicitMachine:
         self._launch = load_kernel(source_of(accelerator))
         self._dram_types = dram_types(accelerator)
         self._memories = [
-            aligned_zeros(memory.depth * memory.element_bytes).view(memory.dtype) for memory in accelerator.memories
+            _zeros(memory.depth * memory.element_count, held_as(memory.dtype)) for memory in accelerator.memories
         ]
 
         self._tables = [_aligned(table.lookup().numbers) for table in accelerator.tables]

@@ -89,8 +89,8 @@ class Capabilities:
         """What does all of ``steps`` on the accumulators in one instruction; of those at most one reads a tensor."""
         results = self.gemm.dst.memory
         tensors = any(name in TENSOR_OPS for name, _ in steps)
-        if tensors and self.load(results.name, results.dtype) is None:
-            return CapabilityAnswer(None, f"no load brings a tensor of {results.dtype} to {results.name}")
+        if tensors and self.load(results.name, results.dtype_in_dram) is None:
+            return CapabilityAnswer(None, f"no load brings a tensor of {results.dtype_in_dram} to {results.name}")
         return self._arithmetic(steps, lambda value, other: apply_steps(value, steps, other), shared=tensors)
 
     def pair(self, name: PairOp) -> CapabilityAnswer:
@@ -169,7 +169,7 @@ class Capabilities:
         if self.step("add_tensor", 0) is not None or not (narrows or self.multiplies):
             return ROUNDED
         found: set[Rounded] = {"elementwise"} if self.scales and self.step("add", 1) is None else set()
-        if self.load(self.gemm.dst.memory.name, self.gemm.dst.memory.dtype) is not None:
+        if self.load(self.gemm.dst.memory.name, self.gemm.dst.memory.dtype_in_dram) is not None:
             found |= {"layer", "addition"}
         return frozenset(found)
 

@@ -60,7 +60,9 @@ def plan_epilogue(composite: CompositeRegion, capabilities: Capabilities) -> Epi
 
 def _initial_values(capabilities: Capabilities) -> tuple[Start, ...]:
     """The ways to give the accumulators their first value; zeros come first, as rounding then needs no tensor."""
-    loaded = capabilities.load(capabilities.gemm.dst.memory.name, capabilities.gemm.dst.memory.dtype) is not None
+    loaded = (
+        capabilities.load(capabilities.gemm.dst.memory.name, capabilities.gemm.dst.memory.dtype_in_dram) is not None
+    )
     gemm = capabilities.gemm
     found: list[Start] = ["zero"] if gemm.zero is not None or gemm.overwrites else []
     return (*found, "bias") if loaded else tuple(found)

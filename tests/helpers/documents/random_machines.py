@@ -59,6 +59,7 @@ class _Machine:
             "c": rng.choice([1, 2, 3, 4, 6, 16, 64]),
         }
         self.made: Document = {"instructions": []}
+        self.sums = random.Random(repr(rng.getstate()[1][:2])).choice(["int32", "int32", "int48", "int64"])
 
     def _units(self) -> dict[str, str]:
         """The unit of each kind of instruction."""
@@ -146,8 +147,9 @@ class _Machine:
             made.keys["operands"]["C"]["shape"] = [self.rows, self.n]
         rows = "i" if self.rows > 1 else ""
         self.turned = self.rng.random() < 0.3
+        wide = self.sums.replace("int", "i")
         target, weights = self._index(rows + "j"), self._index("jk" if self.turned else "kj")
-        does = [f"C{target} += i32(A{self._index(rows + 'k')}) * i32(B{weights})"] + [f"C{target} = 0"] * zero
+        does = [f"C{target} += {wide}(A{self._index(rows + 'k')}) * {wide}(B{weights})"] + [f"C{target} = 0"] * zero
         made.field("mode", 2)
         made.keys["operations"] = [
             {"name": f"o{mode}", "when": {"mode": mode}, "does": text} for mode, text in enumerate(does)
@@ -214,7 +216,7 @@ class _Machine:
         sync = self._tokens() if self.sync == "tokens" else {"kind": self.sync}
         m, n, k = [self.rows][: self.rows > 1], self.n, self.k
         shapes = {"a": [*m, k], "b": [n, k] if self.turned else [k, n], "c": [n] if self.by_rows else [*m, n]}
-        types = {"a": self.data_type, "b": "int8", "c": "int32"}
+        types = {"a": self.data_type, "b": "int8", "c": self.sums}
         instructions = [made.document() for made in self.made["instructions"]]
         return {
             "schema_version": 2,
