@@ -23,7 +23,8 @@ _BOUNDS = ("clip", "min", "max", "relu")
 def preserves_positions(meaning: Semantics) -> bool:
     """Returns whether a copy keeps each scalar at its position: the indices are equal on both sides."""
     statement = meaning.typed.statement
-    return all(access.indices == statement.target.indices for access in statement.accesses)
+    ends = (access for access in statement.accesses if access.name in ("dram", "sram"))
+    return all(access.indices == statement.target.indices for access in ends)
 
 
 def copy_kind(meaning: Semantics) -> CopyKind | None:
@@ -67,7 +68,9 @@ def _may_be(node: TypedExpression, number: int) -> bool:
 
 def _without_bounds(node: TypedExpression) -> TypedExpression:
     """The value without its bounds: the argument of ``clip``, ``min``, ``max`` or ``relu`` that reads memory."""
-    while isinstance(node.expression, Call) and node.expression.function in _BOUNDS:
+    while isinstance(node.expression, Cast) or (
+        isinstance(node.expression, Call) and node.expression.function in _BOUNDS
+    ):
         reading = [child for child in node.children if _reads(child)]
         if len(reading) != 1:
             break
@@ -253,6 +256,8 @@ def _touched(accelerator: Accelerator) -> Iterator[tuple[str, bool]]:
         if isinstance(instruction, Layer):
             names = {operand.memory for operand in instruction.operands.values()} | instruction.uses.keys()
             yield from ((name, filled) for name in sorted(names) for filled in (True, False))
+        if isinstance(instruction, Copy):
+            yield from ((operand.memory, False) for operand in instruction.operands.values())
         if not isinstance(instruction, Compute):
             continue
         if instruction.microops is not None:
@@ -293,7 +298,7 @@ def _check_operands(accelerator: Accelerator) -> None:
     for index, instruction in enumerate(accelerator.instructions):
         if isinstance(instruction, Layer):
             statements = [each for meaning in layer_semantics(accelerator, instruction) for each in meaning.statements]
-        elif isinstance(instruction, Compute):
+        elif isinstance(instruction, Compute | Copy):
             statements = list(semantics_of(accelerator, instruction))
         else:
             continue

@@ -8,8 +8,18 @@ from accel.region.tile_steps import PairOp
 
 def apply_steps(value: tirx.Expr, steps: Steps, other: tirx.Expr | None = None) -> tirx.Expr:
     """The steps of an epilogue on an accumulator, one by one; ``other`` is the tensor of those that read one."""
+    sums = str(value.ty.dtype)
     for name, immediate in steps:
-        value = apply_step(value, name, other if name in TENSOR_OPS else tirx.const(immediate, str(value.ty.dtype)))
+        if name in ("widen", "narrow"):
+            value = value.astype(f"int{immediate}" if name == "widen" else sums)
+            continue
+        dtype = str(value.ty.dtype)
+        if name not in TENSOR_OPS:
+            operand = tirx.const(immediate, dtype)
+        else:
+            assert other is not None
+            operand = other if dtype == sums else other.astype(dtype)
+        value = apply_step(value, name, operand)
     return value
 
 
@@ -45,7 +55,9 @@ def stored_value(value: tirx.Expr, dtype: str, scaling: Scaling | Shifting | Non
         product = relu("floats", value.astype("float32")) * tirx.const(scaling.scale, "float32")
         value = tirx.nearbyint(relu("product", product))
     else:
-        value = _shift_right(value, scaling)
+        sums = str(value.ty.dtype)
+        value = _shift_right(value.astype(f"int{scaling.product}") if scaling.product else value, scaling)
+        value = value.astype(sums) if scaling.narrows else value
     clipped = relu("clipped", clip_to(relu("rounded", value), (scaling.low, scaling.high)))
     return relu("narrowed", clipped.astype("int8"))
 
