@@ -40,7 +40,7 @@ from accel.driver.stage_chain import Observer, StageChain, start
 from accel.driver.stage_dumps import PassTexts
 from accel.errors import InternalError, InvalidAccelerator, InvalidModel, SimulationError, VerificationError
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
-from accel.frontend.integer_recovery.requantization import Requantize
+from accel.frontend.integer_recovery.requantization import Requantize, WideProduct
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
 from accel.isa.family_registry import arrangement_of, family_of, priced_exactly
@@ -436,13 +436,14 @@ def requantisation(target: Target) -> tuple[Requantize, Scales]:
     capabilities = Capabilities.of(target)
     if capabilities.scales:
         return "scale", "free"
-    return capabilities.multiplies or "shift", "power of two"
+    return capabilities.wide_product or capabilities.multiplies or "shift", "power of two"
 
 
 def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
     """Returns how a float model is quantised for ``target``."""
     requantize, scales = requantisation(target)
-    at_once = requantize in ("multiply at once", "multiply and round")
+    at_once = isinstance(requantize, WideProduct) or requantize in ("multiply at once", "multiply and round")
+    at_once = at_once and Capabilities.of(target).multiplies_channels
     by_channel = options.weight_scales == "channel" or (options.weight_scales == "auto" and at_once)
     # where results do not lie as data the host lays these out, and loads that pad leave it less to write
     shifting: ZeroPoints = "fused" if target.contraction.results_are_data else "unpadded"
