@@ -166,12 +166,14 @@ def simulate(
 
 
 def _untimed(program: Program, steps: Sequence[Launch], decoded: Decoded) -> Iterator[LaunchResult]:
-    """Launches that run as one, each with the state that the first one finds."""
+    """Launches that run as one, each with the state that it finds."""
+    family, context = family_of(program.accelerator), decoded.context
     for step in steps:
-        words = program.words[step.begin : step.begin + step.count]
         begin = step.begin - steps[0].begin
-        kind = decoded.kind[begin : begin + step.count]
-        yield LaunchResult(step, program.accelerator, words, kind, decoded.context, 0, None)
+        own = decoded if len(steps) == 1 else replace(decoded.slice(begin, begin + step.count), context=context)
+        yield LaunchResult(step, program.accelerator, own.words, own.kind, context, 0, None)
+        if step is not steps[-1]:
+            context = family.next_context(own)
 
 
 @dataclass(frozen=True)

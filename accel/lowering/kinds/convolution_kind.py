@@ -126,7 +126,7 @@ class ConvolutionKind:
             element = padded[n, block, y * sh + kh * dh, x * sw + kw * dw, *inner(gemm.data, m=m, k=lane)]
             place = (0, 0, 0, 0) if conv.uniform else (c, ci, kh, kw)
             weight = weights[*place, *inner(gemm.weights, n=o, k=lane)]
-            return element.astype("int32") * weight.astype("int32")
+            return element.astype(gemm.sum_dtype) * weight.astype(gemm.sum_dtype)
 
         outer = (conv.data.batch, conv.out_blocks, rows, columns)
         sums, arguments = accumulated(outer, product, axes, epilogue, gemm)
