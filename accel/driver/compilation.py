@@ -175,10 +175,14 @@ class Lowered(Compilation):
 
 @dataclass(frozen=True)
 class Modules:
-    """What a program was compiled from: the graph, whose integer graph is the reference, and the regions."""
+    """What a program was compiled from: the graph, whose integer graph is the reference, and the regions.
+
+    ``in_dram`` is the program with every result in DRAM; None where none stays on the chip instead.
+    """
 
     packed: Packed
     regions: RegionCache
+    in_dram: Program | None = None
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
 from accel.isa.family_registry import arrangement_of, family_of, priced_exactly
 from accel.isa.hazard_findings import Hazards
 from accel.joining.joined_launches import join_launches
+from accel.joining.resident_tensors import keep_results
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
@@ -73,6 +74,7 @@ from accel.verify.vector_results import vector_results
 
 _log = logging.getLogger(__name__)
 _ON_THE_HOST = "every launch agrees: the host steps differ"
+_ON_THE_CHIP = "they are others where every result is stored in DRAM: one that stays on the chip is wrong"
 
 
 _SPARE = 4_000_000  # instructions of large launches that are timed to know what reads and writes where
@@ -212,7 +214,11 @@ def emit_program(done: Lowered) -> Emitted:
     functions = [CompiledFunction(name=name, cached=cached) for name, cached in done.regions.cached.items()]
     buffers = {name: region.buffers for name, region in lowered.objects.items()}
     program = replace(program, image=program.image | fed)
-    modules = Modules(done.packed, done.regions)
+    in_dram = program
+    if job.options.on_chip == "auto":
+        # results of vector programs are held against their bounds, so that they are stored in any case
+        program = keep_results(program, family_of(job.target.accelerator), stored=_rounds_floats(job.target))
+    modules = Modules(done.packed, done.regions, in_dram if program.residents else None)
     packed = done.packed
     return Emitted(job, program, packed.host_ops, packed.imported.biases, functions, buffers, modules)
 
@@ -415,12 +421,17 @@ def _pass_texts(job: CompilationInputs) -> Iterator[list[tuple[str, str | None]]
 
 def _located(error: VerificationError, simulated: Simulated) -> str:
     """Where a difference began, in words; what fails on the way is noted on ``error``, which counts for more."""
-    program, origin = simulated.emitted.program, simulated.emitted.origin
+    program, origin, simulation = simulated.emitted.program, simulated.emitted.origin, simulated.simulation
     if isinstance(origin, KeptProgram):
         return "the program is an earlier job's"
     fed = {name: program.image[name] for name in program.inputs}
     try:
-        fault = locate_fault(origin.packed.module, program, simulated.simulation, fed)
+        if origin.in_dram is not None:  # results that stay on the chip are not there to be compared
+            program, stayed = origin.in_dram, simulation
+            simulation = simulate(program, {}, timing=False)
+            if any((simulation.outputs[name] != stayed.outputs[name]).any() for name in program.outputs):
+                return _ON_THE_CHIP
+        fault = locate_fault(origin.packed.module, program, simulation, fed)
     except Exception as other:  # noqa: BLE001 - whatever it is, the difference is what is told
         error.add_note("".join(traceback.format_exception(other)))
         return f"where it began could not be located: {type(other).__name__}: {other}"

@@ -19,6 +19,9 @@ WeightScales = Literal["auto", "tensor", "channel"]
 Launches = Literal["joined", "separate"]
 """Whether layers that no host step parts run as one launch, or each as its own."""
 
+OnChip = Literal["auto", "off"]
+"""Whether results stay on the chip from launch to launch."""
+
 Tried = Literal["some", "all"]
 """Which changes a report tries."""
 
@@ -98,6 +101,12 @@ class Options(RunOptions, QuantisationOptions):
         description="whether layers that no host step parts run as one launch, so that one is loaded for while another "
         "computes, where the accelerator can order them by its tokens (`joined`), or each as a launch of its own "
         "(`separate`)",
+    )
+    on_chip: OnChip = Field(
+        "auto",
+        description="whether results stay on the chip until the layers behind have read them there, where the "
+        "accelerator leaves results in a memory that it reads, and layers run as one launch: `auto`, where that takes "
+        "fewer cycles, or as many and fewer bytes of DRAM; `off`, never",
     )
     verify_seconds: float = Field(
         300,

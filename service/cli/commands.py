@@ -134,6 +134,10 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         Literal["joined", "separate"],
         typer.Option(help="Whether layers that no host step parts run as one launch, where the accelerator can."),
     ] = "joined",
+    on_chip: Annotated[
+        Literal["auto", "off"],
+        typer.Option(help="Whether results stay on the chip from layer to layer, where that is faster."),
+    ] = "auto",
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
@@ -169,6 +173,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         host_nodes=tuple(host or ()),
         schedule=schedule,
         launches=launches,
+        on_chip=on_chip,
         verify_seconds=verify_seconds,
         limits=limits,
         dims=dims_of(dim),
