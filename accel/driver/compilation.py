@@ -122,11 +122,15 @@ class Imported(Compilation):
 
 @dataclass(frozen=True)
 class Partitioned(Compilation):
-    """The integer graph whose composites are marked with their regions, or with why they have none."""
+    """The integer graph whose composites are marked with their regions, or with why they have none.
+
+    ``tried`` are regions that were compiled to choose between them, by their attribute.
+    """
 
     imported: ImportedModel
     module: ir.IRModule
     passes: tuple[tuple[str, str | None], ...]
+    tried: Mapping[str, LoweredRegion] = field(default_factory=dict)
 
     def dump(self) -> StageDump:
         """Returns the module as TVMScript."""

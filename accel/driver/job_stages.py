@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 import onnx
-from tvm import transform
+from tvm import ir, transform
 
 from accel.accelerator.target import Target
 from accel.driver.compilation import (
@@ -34,6 +34,7 @@ from accel.driver.compilation import (
 from accel.driver.fault_localization import locate_fault
 from accel.driver.kept_programs import KeptProgram, tensors_digest
 from accel.driver.region_timer import RegionTimer
+from accel.driver.resident_tilings import staying_cost
 from accel.driver.run_options import QuantisationOptions
 from accel.driver.stage_chain import Observer, StageChain, start
 from accel.driver.stage_dumps import PassTexts
@@ -49,6 +50,7 @@ from accel.joining.resident_tensors import keep_results
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.movement.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
@@ -127,14 +129,43 @@ def partition_graph(done: Imported) -> Partitioned:
     """Returns the integer graph with a decision on every composite."""
     job, module = done.job, done.imported.module
     with _pass_texts(job) as texts, kept_capabilities(job.target, job.cache):
-        choice = job.kept.choice
-        if choice is None:
+        if job.kept.choice is None:
             graph = read_graph(module, Capabilities.of(job.target), job.options.host_nodes)
             job.kept.keep_graph(graph)
-            choice = job.kept.choice = _choose(job, graph)
-        timer = RegionTimer(job.target, job.cache)
-        module = place_vector_programs(marked(module, choice), job.target, timer, job.options.host_nodes)
-    return Partitioned(job, done.imported, module, tuple(texts))
+            job.kept.choice = _choose(job, graph)
+        choice, tried = _fastest(done, _choices(done, job.kept.choice))
+        module = _marked(done, choice)
+    return Partitioned(job, done.imported, module, tuple(texts), tried)
+
+
+def _marked(done: Imported, choice: RegionChoice) -> ir.IRModule:
+    job = done.job
+    timer = RegionTimer(job.target, job.cache)
+    return place_vector_programs(marked(done.imported.module, choice), job.target, timer, job.options.host_nodes)
+
+
+def _choices(done: Imported, choice: RegionChoice) -> list[RegionChoice]:
+    """A choice, and what else it could be: tilings priced as if their data stayed on the chip, where that may be."""
+    job, options = done.job, done.job.options
+    staying = staying_cost(job.target.accelerator)
+    if staying is None or not job.feeds or options.on_chip == "off" or options.launches == "separate":
+        return [choice]
+    capabilities, cost = Capabilities.of(job.target), family_of(job.target.accelerator).tiling_cost
+    graph = read_graph(done.imported.module, capabilities, options.host_nodes)
+    other = choose_regions(graph, capabilities, cost, staying=staying)
+    return [choice] if other.dump() == choice.dump() else [choice, other]
+
+
+def _fastest(done: Imported, choices: Sequence[RegionChoice]) -> tuple[RegionChoice, dict[str, LoweredRegion]]:
+    """The choice whose program takes the fewest cycles, with what stays on the chip; and all that was compiled."""
+    tried, cycles = dict[str, LoweredRegion](), list[int]()
+    for choice in choices if len(choices) > 1 else ():
+        lowered = find_regions(pack_graph(Partitioned(done.job, done.imported, _marked(done, choice), (), dict(tried))))
+        for stage in REGION_STAGES:
+            lowered.regions.lower(stage.name)
+        cycles.append(simulate(emit_program(lowered).program, {}, function=False).cycles)
+        tried |= lowered.regions.compiled()
+    return choices[cycles.index(min(cycles)) if cycles else 0], tried
 
 
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
@@ -180,7 +211,7 @@ def pack_graph(done: Partitioned) -> Packed:
     if runs_programs(job.target):
         module = absorb_movement(module, job.target, timer.times)
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
-    return Packed(job, done.imported, module, left, tuple(texts), timer.lowered)
+    return Packed(job, done.imported, module, left, tuple(texts), {**done.tried, **timer.lowered})
 
 
 def find_regions(packed: Packed) -> Lowered:

@@ -348,6 +348,9 @@ class KeepsResults(Protocol):
     def keeps_results(self, accelerator: Accelerator, /) -> bool:
         """Returns whether an instruction leaves in a memory what a store and a load would, and no token orders it."""
 
+    def while_results_stay(self, accelerator: Accelerator, /) -> Accelerator:
+        """Returns a document, to price with, in which it takes next to nothing to load what stays."""
+
     def residency(self, decoded: Decoded, tensors: Sequence[DramTensor], /) -> RowResidency:
         """Returns what of ``tensors`` can stay on the chip in a row of launches that run as one."""
 

@@ -22,7 +22,7 @@ from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.document_support import check_explicit
 from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.operations import executions_of
-from accel.isa.explicit.residency.direct_moves import direct_moves
+from accel.isa.explicit.residency.direct_moves import direct_moves, with_free_loads
 from accel.isa.explicit.residency.resident_words import ExplicitResidency
 from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of, variations_of
 from accel.isa.family import (
@@ -195,6 +195,7 @@ class ExplicitFamily(NoContext, PreparedBySignatures):
         """Returns whether an instruction leaves in a memory what a store and a load would, and no token orders it."""
         return self.orders_accesses(accelerator) and bool(direct_moves(accelerator))
 
+    while_results_stay = staticmethod(with_free_loads)
     residency = staticmethod(ExplicitResidency)
 
     def variations(self, accelerator: Accelerator) -> list[Variation]:

@@ -201,6 +201,16 @@ def _head(expression: Expression) -> object:
     return None
 
 
+def with_free_loads(accelerator: Accelerator) -> Accelerator:
+    """Returns a document in which the loads that direct moves make needless take a cycle, and nothing of the bus."""
+    free = {move.load.instruction.name for move in direct_moves(accelerator)}
+    instructions = [
+        each.model_copy(update={"cycles": "1", "bus_cycles": "0"}) if each.name in free else each
+        for each in accelerator.instructions
+    ]
+    return accelerator.model_copy(update={"instructions": tuple(instructions)})
+
+
 def moves_by_store(moves: tuple[DirectMove, ...], memory: int) -> Mapping[int, DirectMove]:
     """Returns those that fill a memory, by the code of the store's operation."""
     return {move.store.code: move for move in reversed(moves) if move.target.memory == memory}
