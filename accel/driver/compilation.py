@@ -123,11 +123,15 @@ class Imported(Compilation):
 
 @dataclass(frozen=True)
 class Partitioned(Compilation):
-    """The integer graph whose composites are marked with their regions, or with why they have none."""
+    """The integer graph whose composites are marked with their regions, or with why they have none.
+
+    ``tried`` are regions that were compiled to choose between them, by their attribute.
+    """
 
     imported: ImportedModel
     module: ir.IRModule
     passes: tuple[tuple[str, str | None], ...]
+    tried: Mapping[str, LoweredRegion] = field(default_factory=dict)
 
     def dump(self) -> StageDump:
         """Returns the module as TVMScript."""
@@ -177,10 +181,14 @@ class Lowered(Compilation):
 
 @dataclass(frozen=True)
 class Modules:
-    """What a program was compiled from: the graph, whose integer graph is the reference, and the regions."""
+    """What a program was compiled from: the graph, whose integer graph is the reference, and the regions.
+
+    ``in_dram`` is the program with every result in DRAM; None where none stays on the chip instead.
+    """
 
     packed: Packed
     regions: RegionCache
+    in_dram: Program | None = None
 
 
 @dataclass(frozen=True)
@@ -188,8 +196,8 @@ class Emitted(Compilation):
     """The program, with the inputs of this run, so that it can be run again without the model.
 
     ``buffers`` are those of its functions on the chip, by function. Its ``origin`` are the modules that it was compiled
-    from, or an earlier job that did so. ``apart`` is the program before its launches were joined, for a stream of
-    inputs, if the options want one.
+    from, or an earlier job that did so. ``again`` is what a stream of inputs repeats, if the options want one: the
+    program before its launches were joined, or where results stay on the chip the program itself.
     """
 
     program: Program
@@ -199,7 +207,7 @@ class Emitted(Compilation):
     functions: list[CompiledFunction]
     buffers: Buffers
     origin: Modules | KeptProgram
-    apart: Program | None = None
+    again: Program | None = None
 
     def dump(self) -> StageDump | None:
         """Returns the program as text; None where it is an earlier job's, whose texts are kept."""
