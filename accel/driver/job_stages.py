@@ -6,13 +6,13 @@
 
 import logging
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
 import onnx
-from tvm import transform
+from tvm import ir, transform
 
 from accel.accelerator.target import Target
 from accel.driver.compilation import (
@@ -32,12 +32,13 @@ from accel.driver.compilation import (
     Verified,
 )
 from accel.driver.fault_localization import locate_fault
-from accel.driver.kept_programs import KeptProgram, tensors_digest
+from accel.driver.kept_programs import KeptProgram, KeptPrograms, tensors_digest
+from accel.driver.placement import FastestPlacement
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import QuantisationOptions
 from accel.driver.stage_chain import Observer, StageChain, start
 from accel.driver.stage_dumps import PassTexts
-from accel.errors import InternalError, InvalidModel, SimulationError, VerificationError
+from accel.errors import InternalError, InvalidAccelerator, InvalidModel, SimulationError, VerificationError
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
@@ -124,17 +125,44 @@ def import_model(done: Quantised) -> Imported:
 
 
 def partition_graph(done: Imported) -> Partitioned:
-    """Returns the integer graph with a decision on every composite."""
+    """Returns the integer graph with a decision on every composite.
+
+    Raises:
+        InvalidAccelerator: ``options.placement`` is ``fastest``, and the document does not say what its host costs.
+    """
+    job = done.job
+    left: Mapping[str, str] = dict.fromkeys(job.options.host_nodes, "the job's options leave it to the host")
+    with kept_capabilities(job.target, job.cache):
+        if job.options.placement == "fastest":
+            left = _left_to_faster_host(done, left)
+        return _partitioned(done, left)
+
+
+def _partitioned(done: Imported, left: Mapping[str, str]) -> Partitioned:
     job, module = done.job, done.imported.module
-    with _pass_texts(job) as texts, kept_capabilities(job.target, job.cache):
+    with _pass_texts(job) as texts:
         choice = job.kept.choice
         if choice is None:
-            graph = read_graph(module, Capabilities.of(job.target), job.options.host_nodes)
+            graph = read_graph(module, Capabilities.of(job.target), left)
             job.kept.keep_graph(graph)
             choice = job.kept.choice = _choose(job, graph)
-        timer = RegionTimer(job.target, job.cache)
-        module = place_vector_programs(marked(module, choice), job.target, timer, job.options.host_nodes)
+        module = place_vector_programs(marked(module, choice), job.target, RegionTimer(job.target, job.cache), left)
     return Partitioned(job, done.imported, module, tuple(texts))
+
+
+def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str, str]:
+    job, host = done.job, done.job.target.accelerator.host
+    if host is None:
+        unknown = "nothing is known to be faster there: the document does not say what its host costs"
+        raise InvalidAccelerator(f"placement is fastest, and {unknown}", field="host")
+    job = replace(job, traces_passes=False)
+
+    def packed(nodes: Mapping[str, str]) -> ir.IRModule:
+        tried = replace(done, job=replace(job, kept=KeptPrograms()))
+        return pack_graph(_partitioned(tried, nodes)).module
+
+    timer = RegionTimer(job.target, job.cache, spare=_SPARE, assistant=job.assistant)
+    return FastestPlacement(packed, job.target.accelerator, timer).left_to_host(left)
 
 
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:

@@ -123,8 +123,13 @@ class KeptPrograms:
         calibration: Tensors | None,
         feeds: Tensors,
     ) -> "KeptPrograms":
-        """Those of a job, if its outputs are verified and its model is named; none of one with intermediates."""
+        """Those of a job, if its outputs are verified and its model is named; none of one with intermediates.
+
+        Nor of one whose nodes are placed by times: it may have other regions in other times.
+        """
         if cache is None or provenance.model is None or not options.verify_seconds or options.intermediates:
+            return cls()
+        if options.placement == "fastest":
             return cls()
         parts = (
             provenance.model,

@@ -19,6 +19,9 @@ WeightScales = Literal["auto", "tensor", "channel"]
 Launches = Literal["joined", "separate"]
 """Whether layers that no host step parts run as one launch, or each as its own."""
 
+Placement = Literal["accelerator", "fastest"]
+"""Whether all that the accelerator can run is its, or what makes the whole faster, end to end."""
+
 Tried = Literal["some", "all"]
 """Which changes a report tries."""
 
@@ -77,6 +80,12 @@ class Options(RunOptions, QuantisationOptions):
         max_length=1000,
         description="nodes of the model that the host shall run, though the accelerator could; what is fused with one "
         "of them goes with it",
+    )
+    placement: Placement = Field(
+        "accelerator",
+        description="where operators go: to the `accelerator` wherever it can run them, or to the host where the whole "
+        "is `fastest` so, with launches, host and movement as a dry run estimates them; `host_ops` say how much. "
+        "For an accelerator whose document has a `host`",
     )
     dims: dict[_Name, _Extent] = Field(
         default_factory=dict,

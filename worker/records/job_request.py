@@ -28,6 +28,17 @@ class JobOptions(Options):
     )
 
 
+_RUNS_WHERE = "a program is compiled already: it runs where it runs"
+_OF_A_COMPILATION = {
+    "host_nodes": _RUNS_WHERE,
+    "placement": _RUNS_WHERE,
+    "repeat": "a program is run for its own input",
+    "schedule": "a program is compiled already: its tilings are chosen",
+    "launches": "a program is compiled already: its launches are what they are",
+}
+"""Options that a program has none of, and why."""
+
+
 class JobRequest(pydantic.BaseModel):
     """What a job is asked to do: compile and simulate a model, or simulate a program."""
 
@@ -73,19 +84,14 @@ class JobRequest(pydantic.BaseModel):
             given = ("dims", options.dims), ("shapes", options.shapes)
             fields = [f"options.{name}" for name, value in given if value]
             raise contradiction("a program is compiled already: its shapes are fixed", *fields)
-        if info.data.get("program") is not None and options.host_nodes:
-            raise contradiction("a program is compiled already: it runs where it runs", "options.host_nodes")
         if info.data.get("program") is not None:
             changed = [name for name in _OF_A_MODEL if getattr(options, name) != getattr(JobOptions(), name)]
             if changed:
                 fields = [f"options.{name}" for name in changed]
                 raise contradiction("a program is compiled already: nothing is quantised", *fields)
-        if info.data.get("program") is not None and options.repeat != JobOptions().repeat:
-            raise contradiction("a program is run for its own input", "options.repeat")
-        if info.data.get("program") is not None and options.schedule != JobOptions().schedule:
-            raise contradiction("a program is compiled already: its tilings are chosen", "options.schedule")
-        if info.data.get("program") is not None and options.launches != JobOptions().launches:
-            raise contradiction("a program is compiled already: its launches are what they are", "options.launches")
+        for name, why in _OF_A_COMPILATION.items():
+            if info.data.get("program") is not None and getattr(options, name) != getattr(JobOptions(), name):
+                raise contradiction(why, f"options.{name}")
         return options
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from accel.accelerator.cost_ranges import cost_fields, costs_of_dram
+from accel.accelerator.cost_ranges import cost_fields, costs_of_dram, depths_of_memories
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Layer
 from accel.expression.cost_expression import parse_cost
@@ -43,3 +43,11 @@ def number_of_cost(
         return np.asarray(cost.evaluate({name: known.get(fields.get(name, name), 0.0) for name in cost.names}))
     except ExpressionError:
         return np.asarray(math.inf)
+
+
+def elements_used(
+    memory: str, layer: Layer, numbers: Mapping[str, float] | Mapping[str, Float64], accelerator: Accelerator
+) -> Float64:
+    """Returns how many elements of a memory a layer needs with these numbers in fields, as ``number_of_cost`` does."""
+    known: dict[str, Any] = {**depths_of_memories(accelerator), **numbers}
+    return number_of_cost(layer.uses[memory], layer, known, accelerator)

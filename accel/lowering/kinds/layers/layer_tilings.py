@@ -20,7 +20,7 @@ from accel.lowering.inject.layer_injection import answering
 from accel.lowering.inject.layer_matching import LayerMatch, OtherStatementsError, match_within
 from accel.lowering.inject.layer_windows import LayerLoop
 from accel.lowering.ir.affine_nest import constant_value
-from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
+from accel.lowering.ir.layer_numbers import elements_used, layer_numbers, number_of_cost
 from accel.lowering.ir.plain_loops import PLAIN_LOOPS
 from accel.lowering.ir.tir_walk import pragma_nests
 from accel.lowering.kinds.layers.layer_schedule import TILE_LOOPS, layer_of
@@ -237,8 +237,9 @@ class _Priced:
         for name, text in self.layer.follows.items():  # what is padded behind a tile is less than nothing of the whole
             if self.accelerator.field(self.layer, name).type != "float32":
                 fits &= self._cost(text) < self.accelerator.field(self.layer, name).limits[1]
-        for memory, text in self.layer.uses.items():
-            fits &= self._cost(text) <= self.accelerator.memory(memory).depth
+        for memory in self.layer.uses:
+            used = elements_used(memory, self.layer, self._fields, self.accelerator)
+            fits &= used <= self.accelerator.memory(memory).depth
         if not any(operand.windows for operand in self.layer.operands.values()):  # nor is anything padded
             fits &= (self.axes.rows % self.tiles[1] == 0) & (self.axes.columns % self.tiles[2] == 0)
         for tile, extent, (stride, before, size) in zip(

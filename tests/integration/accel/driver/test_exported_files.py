@@ -46,7 +46,7 @@ KEPT = (
 def test_a_file_runs_as_it_is_planned_and_is_measured_against_itself(name: str, tmp_path: Path) -> None:
     made = FILES[name]()
     data = made.SerializeToString()
-    plan = plan_model(data, VTA, seed=2)
+    plan = plan_model(data, VTA, Options(seed=2))
     options = Options(seed=2, schedule="quick", trace=False)
     report = run_model(data, VTA, options, tmp_path)
     assert report.verified is not False
