@@ -11,7 +11,9 @@ from tvm import ir
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.host_costs import HostCosts
-from accel.driver.launch_estimate import CycleTimer, launch_cycles
+from accel.accelerator.target import Target
+from accel.driver.launch_estimate import joined_cycles, launch_cycles
+from accel.driver.region_timer import RegionTimer
 from accel.errors import CompileError, InvalidProgram
 from accel.host.host_graph_reader import check_graph
 from accel.host.operator_work import graph_work
@@ -67,15 +69,16 @@ class _Placement:
 class FastestPlacement:
     """Leaves nodes to the host, launch by launch, as long as the estimated whole gets faster."""
 
-    def __init__(self, pack: Callable[[Reasons], ir.IRModule], accelerator: Accelerator, timer: CycleTimer) -> None:
+    def __init__(self, pack: Callable[[Reasons], ir.IRModule], target: Target, timer: RegionTimer) -> None:
         """Begin with no placement.
 
         Args:
             pack: returns the packed module, with these nodes left to the host.
-            accelerator: whose document says what its host costs.
-            timer: times a region alone.
+            target: whose document says what its host costs.
+            timer: times regions, without a cache, so that it has all that it timed.
         """
-        self._pack, self._accelerator, self._timer = pack, accelerator, timer
+        self._pack, self._target, self._timer = pack, target, timer
+        self._accelerator = target.accelerator
         self._cycles: dict[str, int] = {}
 
     def left_to_host(self, given: Reasons) -> Reasons:
@@ -125,7 +128,8 @@ class FastestPlacement:
         infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
         runs = [run for run in split_main(packed) if isinstance(run, LaunchRun)]
         cycles = [self._launch_cycles(packed, run) for run in runs]
-        known = [each for each in cycles if each is not None]
+        known = joined_cycles(packed, self._target, self._timer.lowered)
+        known = [each for each in cycles if each is not None] if known is None else known
         time = estimated_end_to_end(packed, self._accelerator, known) if len(known) == len(cycles) else None
         return None if time is None else _Placement(time, tuple(infos[str(run.var.name)] for run in runs))
 

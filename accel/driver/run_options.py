@@ -22,6 +22,9 @@ Launches = Literal["joined", "separate"]
 Placement = Literal["accelerator", "fastest"]
 """Whether all that the accelerator can run is its, or what makes the whole faster, end to end."""
 
+OnChip = Literal["auto", "off"]
+"""Whether results stay on the chip from launch to launch."""
+
 Tried = Literal["some", "all"]
 """Which changes a report tries."""
 
@@ -119,6 +122,12 @@ class Options(RunOptions, QuantisationOptions):
         exclude_if=lambda inputs: inputs == 1,
         description="inputs of the network that are run one after the other, to report what the first one takes and "
         "what each further one adds (`stream`); all are the sample that is verified. 1: no stream",
+    )
+    on_chip: OnChip = Field(
+        "auto",
+        description="whether results stay on the chip until the layers behind have read them there, where the "
+        "accelerator leaves results in a memory that it reads, and layers run as one launch: `auto`, where that takes "
+        "fewer cycles, or as many and fewer bytes of DRAM; `off`, never",
     )
     verify_seconds: float = Field(
         300,

@@ -340,6 +340,19 @@ class Macs(pydantic.BaseModel):
     share: float
 
 
+class Arithmetic(pydantic.BaseModel):
+    """All arithmetic of a run, in operations: two of each multiply-accumulate, one of each other element or function.
+
+    Of the accelerator that of the model in its launches, padding not counted; of the host that of its steps as they
+    run, with what they do for launches. Moving elements, or changing their type, is none.
+    """
+
+    total: int
+    accelerator: int
+    host: int
+    share: float = Field(description="that the accelerator does")
+
+
 _AloneCycles = Annotated[
     int | None,
     Field(
@@ -393,6 +406,7 @@ class Report(pydantic.BaseModel):
     energy: _WholeEnergy = None
     dram: _Traffic = None
     macs: Macs
+    arithmetic: Arithmetic | None = Field(None, description="null in reports of earlier versions")
     units: dict[str, UnitTime]
     bound: NetworkBound | None = Field(
         None, description="cycles that no schedule goes below; null in reports of earlier versions"

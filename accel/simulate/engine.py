@@ -14,7 +14,7 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
 from accel.host.operator_work import OperatorWork
-from accel.isa.decode import Decoded, decode
+from accel.isa.decode import Decoded, decode, decoded_again
 from accel.isa.family import Boxes, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
@@ -70,7 +70,8 @@ class LaunchResult:
 
     def part(self, begin: int, end: int) -> Decoded:
         """Returns the instructions ``[begin, end)`` of the launch by field, without the state that registers hold."""
-        return decode(self.accelerator, self.words[begin:end], self.launch.begin + begin)
+        at = self.launch.begin + begin
+        return decoded_again(self.accelerator, self.words[begin:end], self.kind[begin:end], at)
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,10 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         int,
         typer.Option(min=1, max=64, help="Inputs that are run one after the other, for latency and interval apart."),
     ] = 1,
+    on_chip: Annotated[
+        Literal["auto", "off"],
+        typer.Option(help="Whether results stay on the chip from layer to layer, where that is faster."),
+    ] = "auto",
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
@@ -176,6 +180,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         schedule=schedule,
         launches=launches,
         repeat=repeat,
+        on_chip=on_chip,
         verify_seconds=verify_seconds,
         limits=limits,
         dims=dims_of(dim),

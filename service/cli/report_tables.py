@@ -60,6 +60,9 @@ def dram_lines(report: Report) -> Iterator[str]:
         moved = f"DRAM: {dram['bytes_read']:,} bytes read, {dram['bytes_written']:,} written"
         compulsory = dram["compulsory_read"] + dram["compulsory_written"]
         yield f"{moved}; {dram['ratio']:.2f} times the {compulsory:,} that any schedule must move"
+    if dram is not None and dram.get("on_chip"):
+        saved = [each["bytes_not_read"] + each["bytes_not_written"] for each in dram["on_chip"]]
+        yield f"on the chip from layer to layer: {len(saved)} tensors, {sum(saved):,} bytes that DRAM does not see"
 
 
 def energy_lines(report: Report) -> Iterator[str]:

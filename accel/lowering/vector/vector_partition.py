@@ -13,6 +13,7 @@ from accel.accelerator.tables import BYTE_VALUES
 from accel.accelerator.target import Target
 from accel.frontend.integer_recovery.composite_functions import is_table
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
+from accel.lowering.analysis.arithmetic import operations_of
 from accel.lowering.analysis.composite import is_composite_call, read_composite
 from accel.lowering.ir.function_attributes import (
     HOST_REASON,
@@ -373,7 +374,9 @@ class _Placement:
     def _info(self, group: Group, values: VectorValues, number: int) -> LaunchInfo:
         names = [name for var in group.members for name in self._nodes_of(var)]
         nodes = tuple(dict.fromkeys(names))
-        return LaunchInfo(nodes[0] if nodes else f"{VECTOR}_{number}", VECTOR, nodes, 0, values=values)
+        name = nodes[0] if nodes else f"{VECTOR}_{number}"
+        done = operations_of(self._module, [self._bindings[self._at[var]] for var in group.members])
+        return LaunchInfo(name, VECTOR, nodes, 0, values=values, operations=done)
 
 
 def _names(values: Sequence[relax.Expr]) -> tuple[str, ...]:
