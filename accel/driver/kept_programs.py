@@ -49,6 +49,7 @@ class ProgramFacts:
     Attributes:
         functions: names of the accelerator's functions.
         host_ops: the nodes that the host runs.
+        operations: of the arithmetic that its launches do.
         biases: the mean errors of rounding, by node.
         buffers: of the functions on the chip, by function.
         quality: how near the outputs are to the original model's.
@@ -59,6 +60,7 @@ class ProgramFacts:
 
     functions: tuple[str, ...]
     host_ops: tuple[HostOp, ...]
+    operations: int
     biases: dict[str, LeftBias]
     buffers: dict[str, tuple[ScratchpadBuffer, ...]]
     quality: Qualities
@@ -125,8 +127,13 @@ class KeptPrograms:
         calibration: Tensors | None,
         feeds: Tensors,
     ) -> "KeptPrograms":
-        """Those of a job, if its outputs are verified and its model is named; none of one with intermediates."""
+        """Those of a job, if its outputs are verified and its model is named; none of one with intermediates.
+
+        Nor of one whose nodes are placed by times: it may have other regions in other times.
+        """
         if cache is None or provenance.model is None or not options.verify_seconds or options.intermediates:
+            return cls()
+        if options.placement == "fastest":
             return cls()
         parts = (
             provenance.model,

@@ -296,6 +296,23 @@ class OrdersAccesses(Protocol):
         """Returns whether each access, of DRAM too, waits for those before it in the program that it must follow."""
 
 
+@runtime_checkable
+class FencesLaunches(Protocol):
+    """What a family may have besides: machines that order what is on the chip; DRAM is ordered by the host's fences."""
+
+    def fence(self, accelerator: Accelerator, /) -> Words | None:
+        """Returns the words (words_each,) at which the host waits until all before has ended; None: there are none."""
+
+    def early(self, decoded: Decoded, late: Bools, /) -> Bools:
+        """Returns which instructions (n,) of a launch may be sent before all others, of which ``late`` (n,) are some.
+
+        The launch begins with them then, does the same, and may run on from any other: a fence may stand behind them.
+        """
+
+    def runs_on(self, before: Decoded, launch: Decoded, /) -> bool:
+        """Returns whether one launch may follow another without a fence, where no access of DRAM needs one."""
+
+
 @dataclass(frozen=True)
 class DramTensor:
     """Bytes ``[begin, end)`` of DRAM that launches of a row store and load; ``needed``: others read them there too."""

@@ -18,7 +18,7 @@ from accel.util.arrays import Int32, Words
 
 T = TypeVar("T")
 
-MOST_INSTRUCTIONS = 1 << 26  # of a program; VGG-19 on small tiles has 23 million. The memory of a job bounds it sooner
+MOST_INSTRUCTIONS = 1 << 27  # of a program; Whisper tiny on an 8x8 mesh has 80 million. A job's memory bounds it sooner
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from accel.report.verdicts import EQUAL_DB, end_to_end_line, report_verdict, simulation_verdict
+from accel.report.verdicts import EQUAL_DB, end_to_end_line, report_verdict, simulation_verdict, stream_line
 
 Report = Mapping[str, Any]
 
@@ -46,9 +46,11 @@ def _accuracy_lines(report: Report) -> Iterator[str]:
 
 
 def _end_to_end_lines(report: Report) -> Iterator[str]:
-    """The time with the host, where launches were timed."""
+    """The time with the host, where launches were timed, and that of a stream of inputs, if one was run."""
     if report.get("end_to_end") is not None and report["cycles"]:
         yield end_to_end_line(report["end_to_end"])
+    if report.get("stream") is not None:
+        yield stream_line(report["stream"])
 
 
 def dram_lines(report: Report) -> Iterator[str]:
