@@ -43,9 +43,9 @@ def work_of(decoded: Decoded) -> Work:
     """The work of a launch by the document's costs.
 
     The lower bound is the busiest unit's, as a unit does one instruction at a time, or that of the bus which units
-    share, as that does one copy at a time. A bus that is not shared is told apart: the cycles of copies are what the
-    document says, which may be less than their bytes take at ``bus_bytes`` a cycle. Reads and writes have a channel
-    each there, so the larger of the two counts.
+    share, as that does one copy at a time. A bus that is not shared is told apart: reads and writes have a channel each
+    there, so the larger of the two counts; but not for more than the busiest unit that copies, as the cycles of copies
+    are what the document says, which may be less than their bytes take at ``bus_bytes`` a cycle.
     """
     accelerator, cycles, units = decoded.accelerator, cycles_of(decoded), units_of(decoded)
     busy = np.bincount(units, weights=cycles, minlength=len(accelerator.units)).astype(np.int64)
@@ -68,7 +68,8 @@ def work_of(decoded: Decoded) -> Work:
     beats = bus_cycles_of(decoded)
     shared, boxes = int(beats.sum()), boxes_of(decoded)
     alone = boxes.of(beats[boxes.instruction] == 0)
-    bus = max(shared, -(-max(dram_traffic(alone)) // accelerator.dram.bus_bytes))
+    copying = busy[np.unique(units[alone.instruction])].max(initial=0)
+    bus = max(shared, min(int(copying), -(-max(dram_traffic(alone)) // accelerator.dram.bus_bytes)))
     bound = max(int(busy.max(initial=0)), shared)
     return Work(contract, compute, bus, bound, macs / contract if contract else None)
 

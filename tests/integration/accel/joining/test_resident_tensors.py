@@ -24,6 +24,7 @@ from accel.program.program_model import Program
 from accel.program_files.program_container import load_program
 from accel.report.report_documents import Report
 from accel.util.content_cache import FolderCache
+from examples.graph import Graph
 from examples.networks import build
 from tests.integration.accel.driver.test_random_networks import networks
 from tests.integration.docs.test_machines_page import small_network
@@ -52,11 +53,48 @@ def npu() -> Accelerator:
     return parse_accelerator(Accelerator.model_validate(found).model_dump_json().encode())
 
 
-IN_ORDER = changed(("kind: hazards\n  window: 16", "kind: in_order"))
+LANES = ("shape: [256, 256]", "shape: [8, 8]"), ("shape: [256]", "shape: [8]")
+IN_ORDER = changed(*LANES, ("kind: hazards\n  window: 16", "kind: in_order"))
 TIGHT = changed(
-    ("depth: 98304", "depth: 160"), ("{ name: columns, lsb: 80, bits: 16 }", "{ name: columns, lsb: 80, bits: 5 }")
+    *LANES,
+    ("depth: 98304", "depth: 400"),
+    ("{ name: columns, lsb: 80, bits: 16 }", "{ name: columns, lsb: 80, bits: 5 }"),
 )
-MACHINES = {"hazards": TPU, "in order": IN_ORDER, "tight": TIGHT, "vector unit": npu()}
+UNPADDED = changed(
+    *LANES,
+    (
+        ",\n        pad_top: pad_top, pad_bottom: pad_bottom, pad_left: pad_left, pad_right: pad_right }",
+        " }",
+    ),
+)
+MACHINES = {"256 lanes": TPU, "in order": IN_ORDER, "tight": TIGHT, "unpadded": UNPADDED, "vector unit": npu()}
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> onnx.ModelProto:
+    """Layers that no host step parts: convolutions of any strides, kernels and groups, poolings and additions."""
+    random, graph = np.random.default_rng(draw(st.integers(0, 999))), Graph("chain")
+    channels, size = draw(st.integers(1, 20)), draw(st.integers(4, 12))
+    batch = draw(st.integers(1, 2))
+    x = graph.input("x", (batch, channels, size, size + draw(st.integers(0, 3))))
+    for number in range(draw(st.integers(2, 5))):
+        kernel, stride = draw(st.sampled_from([(1, 1), (3, 1), (3, 2), (5, 1), (1, 2)]))
+        groups = draw(st.sampled_from([1, 1, channels]))
+        filters = channels if groups > 1 else draw(st.integers(1, 40))
+        shape = (filters, channels // groups, kernel, kernel)
+        values = random.normal(0, (channels // groups * kernel**2) ** -0.5, shape).astype(np.float32)
+        pads = [kernel // 2] * 4 if draw(st.booleans()) or size < 6 else [0] * 4
+        operands = [x, graph.constant(f"w{number}", values)]
+        made = graph.node("Conv", f"conv{number}", operands, pads=pads, strides=[stride] * 2, group=groups)
+        if draw(st.booleans()):
+            made = graph.node("Relu", f"relu{number}", [made])
+        if filters == channels and stride == 1 and pads[0] == kernel // 2 and draw(st.booleans()):
+            made = graph.node("Add", f"add{number}", [made, x])
+        size = (size + 2 * pads[0] - kernel) // stride + 1
+        x, channels = made, filters
+    x = graph.node("GlobalAveragePool", "pool", [x])
+    graph.output(x, (batch, channels, 1, 1))
+    return graph.model()
 
 
 def ran(model: onnx.ModelProto, accelerator: Accelerator, out: Path, on_chip: str = "auto") -> tuple[Report, dict]:
@@ -135,7 +173,7 @@ def test_times_decide_what_stays_whatever_was_kept(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
-@given(model=networks(), name=st.sampled_from(sorted(MACHINES)))
+@given(model=chains() | networks(), name=st.sampled_from(sorted(MACHINES)))
 def test_networks(model: onnx.ModelProto, name: str) -> None:
     check(model, MACHINES[name])
 
@@ -144,6 +182,6 @@ def test_networks(model: onnx.ModelProto, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(model=networks(), name=st.sampled_from(sorted(MACHINES)))
+@given(model=chains() | networks(), name=st.sampled_from(sorted(MACHINES)))
 def test_many_networks(model: onnx.ModelProto, name: str) -> None:
     check(model, MACHINES[name])
