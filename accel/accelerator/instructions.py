@@ -226,7 +226,8 @@ class Copy(Instruction):
     """A strided two-dimensional copy between DRAM and an on-chip memory, where its rows lie without gaps.
 
     Without ``operations`` it moves elements as they are: a store to a narrower type keeps the low bits, a load from
-    a narrower one extends the sign. In their expressions ``dram`` and ``sram`` are one element.
+    a narrower one extends the sign. In their expressions ``dram`` and ``sram`` are one
+    element, and so is each operand.
     """
 
     kind: Annotated[Literal["copy"], Field(description="between DRAM and an on-chip memory")] = "copy"
@@ -252,6 +253,16 @@ class Copy(Instruction):
     operations: Annotated[
         tuple[Operation, ...], Field(max_length=16, description="what it does to each element on the way")
     ] = ()
+    operands: Annotated[
+        dict[Name, Operand],
+        Field(
+            max_length=4,
+            description="elements on the chip that a store's expressions read beside `sram`, the same for all that it "
+            "moves: a multiplier of each channel, say",
+            examples=[{"M": {"memory": "parameters", "address": "multipliers"}}],
+            exclude_if=says_nothing,
+        ),
+    ] = Field(default_factory=dict)
     bus_cycles: Annotated[
         Cost | None,
         Field(
@@ -440,7 +451,7 @@ class Layer(Instruction):
 
     def type_in_dram(self, name: str, memory: Memory) -> DType:
         """Returns the type of an operand's scalars, whose elements go through ``memory``."""
-        return self.operands[name].dram_dtype or memory.dtype
+        return self.operands[name].dram_dtype or memory.dtype_in_dram
 
     def unit_bytes(self, name: str, memory: Memory) -> int:
         """Returns the bytes that an operand's addresses count."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
-from accel.expression.element_types import is_float
+from accel.expression.element_types import held_as, is_float
 from accel.expression.syntax_tree import Access, AffineIndex, Index, Literal, Lookup, Scalar, index_terms
 from accel.expression.table_lookup import lookup
 from accel.expression.tir_arithmetic import combine, convert, literal, operation, scalar
@@ -19,7 +19,7 @@ class Place:
     """Where a tensor lies in a flat buffer of its element type.
 
     Attributes:
-        buffer: one-dimensional.
+        buffer: one-dimensional, of the type in which a host holds the tensor's elements.
         base: the element of the buffer that is the tensor's first; its integer type is that of all index arithmetic.
         strides: elements between neighbours along each axis; row-major and dense if None.
     """
@@ -158,7 +158,7 @@ class _Loops:
 
     def sums(self) -> tirx.Stmt:
         """Returns loops of one sum for each element, in a register."""
-        total = tirx.decl_buffer((1,), self._typed.dtype, "total", scope="local")
+        total = tirx.decl_buffer((1,), held_as(self._typed.dtype), "total", scope="local")
         first = tirx.const(0, self._index_type)
 
         def body(point: _Point) -> tirx.Stmt:
@@ -240,7 +240,7 @@ class _Loops:
         return tirx.For(variable, zero, count, kind, body)
 
     def _zero(self) -> tirx.Expr:
-        return tirx.const(0, self._typed.dtype)
+        return tirx.const(0, held_as(self._typed.dtype))
 
     def _index(self, access: Access, point: _Point) -> tirx.Expr:
         index = self._places[access.name].base

@@ -5,10 +5,12 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import ConfigDict, Field
 
+from accel.accelerator.base import says_nothing
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.hazard_findings import StaleKind
 from accel.report.end_to_end_documents import EndToEnd
 from accel.report.run_traffic import DramTraffic, RunEnergy
+from accel.report.stream_documents import InputStream
 
 Engine = Literal["function", "timing", "both"]
 WarningKind = Literal[
@@ -397,6 +399,9 @@ class Report(pydantic.BaseModel):
         None, description="the same by the accelerator's clock; null in reports of earlier versions"
     )
     end_to_end: _WholeTime = None
+    stream: InputStream | None = Field(
+        None, exclude_if=says_nothing, description="of several inputs in a row; not there without `options.repeat`"
+    )
     energy_pj: _LaunchEnergy = None
     energy: _WholeEnergy = None
     dram: _Traffic = None

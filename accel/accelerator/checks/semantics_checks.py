@@ -109,8 +109,10 @@ def _check_does(
         statement = parse_statement(text)
         if isinstance(instruction, Copy):
             target, source = ("sram", "dram") if instruction.direction == "load" else ("dram", "sram")
-            right = statement.target.name == target and set(statement.operands) <= {source}
-            require(right, path, f"found {text!r}; a {instruction.direction} writes {target} and reads {source}")
+            beside = ", ".join(("", *instruction.operands))
+            right = statement.target.name == target and set(statement.operands) <= {source, *instruction.operands}
+            reads = f"a {instruction.direction} writes {target} and reads {source}{beside}"
+            require(right, path, f"found {text!r}; {reads}")
         scalars = _scalars(accelerator, instruction)
         for name in statement.scalars:
             if name in scalars:
@@ -218,7 +220,8 @@ def _operation(meaning: Semantics, path: str, accelerator: Accelerator) -> _Know
             most[role] = (1 << accelerator.bits(instruction, field)) - 1
         if instruction.max_rows is not None:
             most["rows"] = min(most["rows"], instruction.max_rows)
-        where: Any = (instruction.memory, instruction.direction, instruction.dram_dtype, instruction.dram_unit)
+        beside = tuple(instruction.operands[name].memory for name in names if name in instruction.operands)
+        where: Any = (instruction.memory, instruction.direction, instruction.dram_dtype, instruction.dram_unit, beside)
     else:
         assert isinstance(instruction, Compute)  # layers are chosen by their cost
         tensors = [name for name in names if name in meaning.typed.tensors]

@@ -110,8 +110,10 @@ def called_region(module: tvm.IRModule, value: Any) -> Region | None:
 
 
 def largest_addend(composite: CompositeRegion) -> int:
-    """The largest magnitude of a number that the steps add."""
-    return max((abs(immediate) for name, immediate in composite.steps if name == "add"), default=0)
+    """The largest magnitude of a number that the steps add to the sums."""
+    names = [name for name, _ in composite.steps]
+    sums = composite.steps[: names.index("widen")] if "widen" in names else composite.steps
+    return max((abs(immediate) for name, immediate in sums if name == "add"), default=0)
 
 
 def clip_bounds(composite: CompositeRegion) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """What the fields of a layer hold before it is encoded, and what of a document's costs follows from that."""
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from accel.expression.cost_expression import parse_cost
 from accel.expression.syntax_tree import ExpressionError
 from accel.lowering.ir.affine_nest import constant_value
 from accel.util.arrays import Float64
+from accel.util.same_object import SameObject
 
 
 def layer_numbers(layer: Layer, fields: Mapping[str, Any]) -> dict[str, float]:
@@ -37,10 +39,12 @@ def number_of_cost(
 
     Numbers may be many, (n,) each, and so is the cost then.
     """
-    cost, fields = parse_cost(text), cost_fields(accelerator, layer)
-    known: dict[str, float | Float64] = {**numbers, **costs_of_dram(accelerator)}
+    dram = costs_of_dram(accelerator)
+    cost = parse_cost(text)
+    fields = _fields_of_cost(SameObject(accelerator), layer.name, text)
+    known = {name: dram[field] if field in dram else numbers.get(field, 0.0) for name, field in fields}
     try:
-        return np.asarray(cost.evaluate({name: known.get(fields.get(name, name), 0.0) for name in cost.names}))
+        return np.asarray(cost.evaluate(known))
     except ExpressionError:
         return np.asarray(math.inf)
 
@@ -51,3 +55,10 @@ def elements_used(
     """Returns how many elements of a memory a layer needs with these numbers in fields, as ``number_of_cost`` does."""
     known: dict[str, Any] = {**depths_of_memories(accelerator), **numbers}
     return number_of_cost(layer.uses[memory], layer, known, accelerator)
+
+
+@functools.lru_cache(maxsize=256)
+def _fields_of_cost(same: SameObject[Accelerator], layer: str, text: str) -> tuple[tuple[str, str], ...]:
+    """The names that a cost has, each with the whole name of its field, or of what else it is."""
+    fields = cost_fields(same.value, same.value.instruction(layer))
+    return tuple((name, fields.get(name, name)) for name in parse_cost(text).names)

@@ -5,7 +5,7 @@ Neighbours go together as long as their axes are the same and the machine can ho
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tvm import ir, relax
 
@@ -51,7 +51,7 @@ Price = Callable[[AnyRegion], int | None]
 
 
 def place_vector_programs(
-    module: ir.IRModule, target: Target, price: Price, host_nodes: Collection[str] = ()
+    module: ir.IRModule, target: Target, price: Price, host_nodes: Mapping[str, str] | None = None
 ) -> ir.IRModule:
     """Returns the module with launches of vector programs in place of host operators; unchanged for most machines.
 
@@ -62,14 +62,13 @@ def place_vector_programs(
         module: the integer graph, its composites marked.
         target: what it is for.
         price: of regions.
-        host_nodes: nodes of the model that the host shall run.
+        host_nodes: nodes of the model that the host shall run, with why.
     """
     if not runs_programs(target):
         return module
     operators = target.derived(_Operators)
-    return _Placement(
-        module, target, home_memory(target.accelerator) or "", operators, price, frozenset(host_nodes)
-    ).module()
+    home = home_memory(target.accelerator) or ""
+    return _Placement(module, target, home, operators, price, host_nodes or {}).module()
 
 
 class _Operators:
@@ -116,7 +115,7 @@ class _Placement:
         home: str,
         operators: _Operators,
         price: Price,
-        host_nodes: frozenset[str],
+        host_nodes: Mapping[str, str],
     ) -> None:
         self._module, self._accelerator, self._home, self._operators = module, target.accelerator, home, operators
         self._contraction = target.contraction
@@ -138,12 +137,14 @@ class _Placement:
     def module(self) -> ir.IRModule:
         """The module with its launches."""
         for binding in self._bindings:
-            if self._nodes.get(str(binding.var.name)) in self._host_nodes:
+            name = str(binding.var.name)
+            if (left := self._host_nodes.get(self._nodes.get(name, ""))) is not None:
+                self._reasons[name] = left
                 continue
             try:
                 self._take(binding)
             except (UnsaidError, UncoverableError, MisfitError) as error:
-                self._reasons[str(binding.var.name)] = str(error)
+                self._reasons[name] = str(error)
         return self._rebuilt()
 
     def _take(self, binding: relax.VarBinding) -> None:
