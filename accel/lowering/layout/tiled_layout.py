@@ -124,6 +124,14 @@ def _unpack_plane(plane: relax.Expr, shape: Shape, packed: PackedActivation, til
     places = {axis: place_in_dram(axis, tile) for axis in range(6)}
     whole: Shape
     order: tuple[int, ...]
+    if len(shape) == 4 and shape[1] > channels and shape[1] % channels:
+        # with channels last, pieces of it are rows of what lies there
+        order = (0, at["m"], 2, 3, 1, at["n"])
+        whole = (packed.batch * rows, packed.pitch_h, packed.pitch_w, packed.blocks * channels)
+        value = relax.op.reshape(relax.op.permute_dims(plane, [places[axis] for axis in order]), whole)
+        first = [0, packed.top, packed.left, 0]
+        last = [shape[0], packed.top + shape[2], packed.left + shape[3], shape[1]]
+        return relax.op.permute_dims(relax.op.strided_slice(value, [0, 1, 2, 3], first, last), [0, 3, 1, 2])
     if len(shape) == 4:
         order = (0, at["m"], 1, at["n"], 2, 3)
         whole = (packed.batch * rows, packed.blocks * channels, packed.pitch_h, packed.pitch_w)

@@ -50,6 +50,20 @@ class _Store(NamedTuple):
     region: AnyRegion
 
 
+class _Way(NamedTuple):
+    """A way to an argument: the cycles of the programs that make ``var``, and of what goes on from there.
+
+    That is the launch, as ``region``, which reads it ``moved``; or another program, the ``rest``; or nothing.
+    """
+
+    cycles: int
+    made: list[Launch]
+    var: relax.Var
+    region: AnyRegion | None = None
+    moved: Moved | None = None
+    rest: Launch | None = None
+
+
 def _ordered(destination: _Destination) -> ir.Call:
     """The result, of what is stored in another order."""
     made: ir.Call = relax.BlockBuilder().normalize(relax.op.permute_dims(destination.var, list(destination.order)))
@@ -292,25 +306,75 @@ class _Absorber:
 
     def _move(self, launch: Launch, stored: set[relax.Var]) -> None:
         """Let programs that only move tensors make the arguments that no loads and no stores do."""
-        for argument in launch.arguments:
+        for place, argument in enumerate(launch.arguments):
             if not isinstance(argument, relax.Var) or argument in stored:
                 continue
             chain = self._graph.chain(argument, stored)
             if chain is None:
                 continue
-            found = next(self._costs.programs(chain, argument, None), None)
-            pieces = None if found is not None else next(self._in_pieces(chain, argument), None)
-            if found is not None:
-                info = found.info if found.info.nodes else replace(found.info, name=launch.info.name)
-                self._graph.moves[argument] = replace(found, info=info)
-            elif pieces is not None:
-                self._graph.joined[argument] = pieces
-            if found is not None or pieces is not None:
-                stored.add(argument)
+            made = self._programs(chain, argument, range(len(chain) - 1, 0, -1))
+            ways = list(self._by_way(launch, place, chain, stored)) if made is None or len(made) > 1 else []
+            ways += [] if made is None else [_Way(self._cycles(made), made, argument)]
+            if not ways:
+                continue
+            best = min(ways, key=lambda way: way.cycles)
+            self._make(best.var, best.made, launch, stored)
+            if best.region is not None and best.moved is not None:
+                launch.region, launch.changed = best.region, True
+                launch.arguments[place] = best.moved[0]
+                launch.info = self._graph.with_nodes(launch.info, best.moved[1])
+            elif best.rest is not None:
+                self._make(argument, [best.rest], launch, stored)
 
-    def _in_pieces(self, chain: Sequence[relax.Expr], whole_var: relax.Var) -> Iterator[list[Launch]]:
+    def _programs(self, chain: Sequence[relax.Expr], var: relax.Var, middles: Sequence[int]) -> list[Launch] | None:
+        """The programs that make a variable of the end of its chain: one, or two of a piece each; None if none do.
+
+        The pieces are of a tensor of the chain, of which ``middles`` are tried.
+        """
+        found = next(self._costs.programs(chain, var, None), None)
+        return [found] if found is not None else next(self._in_pieces(chain, var, middles), None)
+
+    def _cycles(self, programs: Iterable[Launch]) -> int:
+        """What programs take that instructions are known to do."""
+        return sum(self._prices.price(each.region) or 0 for each in programs)
+
+    def _make(self, var: relax.Var, programs: list[Launch], launch: Launch, stored: set[relax.Var]) -> None:
+        """Let programs make a variable that a launch reads, or that what it reads is moved from."""
+        named = [
+            each if each.info.nodes else replace(each, info=replace(each.info, name=launch.info.name))
+            for each in programs
+        ]
+        if len(named) == 1:
+            self._graph.moves[var] = named[0]
+        else:
+            self._graph.joined[var] = named
+        stored.add(var)
+
+    def _by_way(
+        self, launch: Launch, place: int, chain: Sequence[relax.Expr], stored: set[relax.Var]
+    ) -> Iterator["_Way"]:
+        """The ways to make a tensor on the way to an argument, from which the launch, or a program, moves it on."""
+        argument = launch.arguments[place]
+        for middle in range(1, len(chain) - 1):
+            var = chain[middle]
+            assert isinstance(var, relax.Var)
+            made = self._programs(chain[middle:], var, [0])
+            if made is None:
+                continue
+            cycles = self._cycles(made)
+            moved = self._graph.source(argument, stored | {var})
+            read = None if moved is None else self._costs.of_reading(launch, place, moved)
+            if moved is not None and read is not None:
+                yield _Way(cycles + read[0], made, var, region=read[1], moved=moved)
+            rest = next(self._costs.programs(chain[: middle + 1], argument, None), None)
+            if rest is not None:
+                yield _Way(cycles + self._cycles([rest]), made, var, rest=rest)
+
+    def _in_pieces(
+        self, chain: Sequence[relax.Expr], whole_var: relax.Var, middles: Sequence[int]
+    ) -> Iterator[list[Launch]]:
         """The launches that make a variable in two pieces, one of them of whole tiles, as padding fills the rest."""
-        for middle in reversed(range(1, len(chain))):
+        for middle in middles:
             shape = shape_of_value(chain[middle]) or ()
             for axis, extent in enumerate(shape):
                 for whole_tiles in sorted({extent - extent % tile for tile in self._tiles} - {0, extent}):

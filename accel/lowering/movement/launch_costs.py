@@ -59,6 +59,19 @@ class LaunchCosts:
             return None
         return program if program + plain < read else None
 
+    def of_reading(self, launch: Launch, place: int, moved: Moved) -> tuple[int, AnyRegion] | None:
+        """The cycles that a launch takes more if it reads an argument through a view, and its region then.
+
+        None where no instructions do it; a contraction takes what it takes.
+        """
+        region = read_through(launch, {place: moved})
+        if not isinstance(region, VectorRegion) or not isinstance(launch.region, VectorRegion):
+            return (0, region) if moved[2].has_dense_rows and self._prices.can(region) else None
+        read, plain = self._prices.best(region), self._prices.best(launch.region)
+        if read is None or plain is None or not self._prices.can(read[1]):
+            return None
+        return read[0] - plain[0], read[1]
+
     def _of_read(self, launch: Launch, place: int, moved: Moved | None) -> int | None:
         """What a launch takes that reads an argument through a view, or as it is; None where no instructions do.
 
