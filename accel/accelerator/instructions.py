@@ -400,7 +400,8 @@ class Layer(Instruction):
         dict[Name, Cost],
         Field(
             max_length=32,
-            description="memory -> elements of it that it needs, from the first on; nothing else may be there",
+            description="memory -> elements of it that it needs, from the first on; nothing else may be there. "
+            "A memory's name is the number of its elements",
             examples=[{"buffer": "in_blocks * height * width"}],
         ),
     ] = Field(default_factory=dict)

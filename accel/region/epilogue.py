@@ -96,6 +96,11 @@ class Epilogue:
     groups: tuple[int, ...] = ()
 
     @property
+    def unnumbered(self) -> "Epilogue":
+        """The epilogue without the numbers of its steps and its scaling, which no price depends on."""
+        return replace(self, steps=tuple((name, 0) for name, _ in self.steps), scaling=None)
+
+    @property
     def grouped(self) -> tuple[Steps, ...]:
         """The steps of each instruction."""
         ends = accumulate(self.groups or (1,) * len(self.steps), initial=0)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from accel.accelerator.cost_ranges import depths_of_memories
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_at, field_names
 from accel.accelerator.instructions import BitField, Compute, Copy, Instruction, Layer, LayerOperation, Operation
@@ -62,7 +63,8 @@ def check_costs(path: str, instruction: Instruction, accelerator: Accelerator) -
                     _check_cost(f"{path}.{role}", text, instruction, accelerator)
         for at, text in _worked_out(instruction) if isinstance(instruction, Layer) else ():
             with apart():
-                _check_cost(f"{path}.{at}", text, instruction, accelerator)
+                memories = depths_of_memories(accelerator) if at.startswith("uses.") else ()
+                _check_cost(f"{path}.{at}", text, instruction, accelerator, *memories)
 
 
 def _worked_out(layer: Layer) -> Iterator[tuple[str, str]]:
@@ -138,10 +140,10 @@ def _scalars(accelerator: Accelerator, instruction: Instruction) -> dict[str, st
     }
 
 
-def _check_cost(path: str, text: str, instruction: Instruction, accelerator: Accelerator) -> None:
+def _check_cost(path: str, text: str, instruction: Instruction, accelerator: Accelerator, *others: str) -> None:
     with _at_path(path):
         cost = parse_cost(text)
-    known = [*field_names(accelerator, instruction), *_scalars(accelerator, instruction), *COST_NAMES]
+    known = [*field_names(accelerator, instruction), *_scalars(accelerator, instruction), *COST_NAMES, *others]
     if isinstance(instruction, Copy):
         known += COPY_COST_NAMES
     for name in cost.names:

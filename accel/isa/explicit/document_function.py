@@ -258,7 +258,10 @@ class _Launch:
             for variable, step in zip(variables, steps, strict=True):
                 address = address + variable * read(step)
             places[tensor.name] = self._place(tensor.memory, address)
-        return _loops(variables, extents, build_loops(sort.meaning.typed, places, scalars, self._tables))
+        begun: list[tirx.Stmt] = []
+        body = build_loops(sort.meaning.typed, places, scalars, self._tables, begun)
+        loops = _loops(variables, extents, body)
+        return tirx.SeqStmt([*begun, loops]) if begun else loops
 
     def _copy(
         self, sort: InstructionOperation, copy: Copy, columns: Columns, scalars: Mapping[str, Int], read: "_Read"

@@ -16,8 +16,9 @@ from accel.accelerator.memories import Memory
 from accel.accelerator.semantics import LayerSemantics, Semantics, all_layers, all_semantics, scalar_field
 from accel.errors import SimulationError
 from accel.expression.syntax_tree import AffineIndex, index_terms
-from accel.isa.decode import Decoded, SameAccelerator
+from accel.isa.decode import Decoded
 from accel.util.arrays import Bools, Int64
+from accel.util.same_object import SameObject
 
 LOOPS = 3  # hardware loops of an instruction
 MAX_CHIP_BYTES = 1 << 30
@@ -82,13 +83,13 @@ def sorts_of(accelerator: Accelerator) -> tuple[InstructionOperation, ...]:
     Raises:
         ExpressionError: an expression that means nothing; :func:`check_document` would have refused it.
     """
-    return _sorts_of(SameAccelerator(accelerator))
+    return _sorts_of(SameObject(accelerator))
 
 
 @functools.lru_cache(maxsize=32)
-def _sorts_of(same: SameAccelerator) -> tuple[InstructionOperation, ...]:
+def _sorts_of(same: SameObject[Accelerator]) -> tuple[InstructionOperation, ...]:
     """Of the same object: equal ones have the same."""
-    return _sorts(same.accelerator.model_dump_json(exclude={"source", "parameters", "composites"}))
+    return _sorts(same.value.model_dump_json(exclude={"source", "parameters", "composites"}))
 
 
 @functools.lru_cache(maxsize=32)

@@ -119,13 +119,18 @@ def _shared_banks(c: Candidates, dim: int, memory: Memory) -> Float64:
 def _product_cycles(
     c: Candidates, conv: Convolution, sent: "_Instructions", dim: int, product: Float64
 ) -> npt.NDArray[np.float64]:
-    """Cycles of the products of a step: of lines shorter than the mesh, only the first brings their weights."""
+    """Cycles of the products of a step: where a line is no whole number of products, weights stay for all of it.
+
+    Only the last product of a tile of weights takes as long as to bring the next ones then.
+    """
     line = np.where(_is_dense(c), c.out_rows * c.out_columns, np.where(c.out_columns == 1, c.out_rows, c.out_columns))
     tiles = 1 if conv.uniform else c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
-    kept = product * np.minimum(tiles, sent.products) + np.maximum(sent.products - tiles, 0) * np.maximum(
-        line + _KEPT_MORE, _KEPT_LEAST
-    )
-    return np.where(line < dim, kept, product * sent.products)
+    whole, rest = line // dim, line % dim
+    lines = sent.products / (tiles * ceil_div(line, dim))  # for each tile of weights
+    short = np.maximum(rest + _KEPT_MORE, _KEPT_LEAST)
+    ragged = tiles * (product + (lines * whole - 1) * dim + lines * short)
+    kept = product * np.minimum(tiles, sent.products) + np.maximum(sent.products - tiles, 0) * short
+    return np.asarray(np.where(rest == 0, product * sent.products, np.where(whole == 0, kept, ragged)))
 
 
 def _is_dense(c: Candidates) -> npt.NDArray[np.bool_]:

@@ -153,11 +153,9 @@ class _Emitter:
         return program
 
     def _reserve(self, runs: list[HostRun | LaunchRun]) -> None:
-        """Room for all instructions; what linking leaves out of them is never touched, and takes no memory."""
+        """Room for as many instructions as there may be; what linking leaves out is never touched: no memory."""
         names = [str(run.call.args[0].name_hint) for run in runs if isinstance(run, LaunchRun)]
-        most = sum(len(self.objects[name].code.words) for name in names)
-        if most > MOST_INSTRUCTIONS:
-            raise CompiledTooLarge(f"the model takes {most} instructions; the limit is {MOST_INSTRUCTIONS}")
+        most = min(sum(len(self.objects[name].code.words) for name in names), MOST_INSTRUCTIONS)
         self.words = np.empty((most, self.accelerator.word_bits // 64), np.uint64)
         self.origin = np.empty(most, np.int32)
 
@@ -238,6 +236,8 @@ class _Emitter:
             origin = origin[places]
         begin = self.count
         self.count += len(words)
+        if self.count > MOST_INSTRUCTIONS:
+            raise CompiledTooLarge(f"the model takes more than {MOST_INSTRUCTIONS} instructions, which is the limit")
         self.words[begin : self.count] = words
         self.origin[begin : self.count] = origin + np.int32(len(self.origins))
         self._add_origins(function, info)

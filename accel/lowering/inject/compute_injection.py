@@ -18,7 +18,7 @@ from accel.expression.syntax_tree import Access, index_terms
 from accel.lowering.inject.hardware_loops import LoopAssignment, LoopAxis, assign_hardware_loops
 from accel.lowering.inject.operation_matching import OperationMatch, matching_operations, nearest_mismatch
 from accel.lowering.ir import instruction_calls
-from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify
+from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify, substitute
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 
 
@@ -52,7 +52,8 @@ def _made(nest: AffineNest, choice: OperationMatch, target: Target, first: tirx.
     accesses = _accesses(nest, choice)
     axes, steps = _instruction_axes(nest, choice, accesses, accelerator)
     assignment = assign_hardware_loops(axes, instruction, list(accesses), accelerator)
-    assignment = replace(assignment, left=_after_what_stays(assignment, list(accesses), instruction, accelerator))
+    order = _after_what_stays(assignment, list(accesses), instruction, accelerator)
+    stays, assignment = order is not None, replace(assignment, left=order or assignment.left)
     fields: dict[str, Any] = {
         scalar_field(accelerator, instruction, name): tirx.const(step, "int32") for name, step in steps.items()
     }
@@ -69,27 +70,29 @@ def _made(nest: AffineNest, choice: OperationMatch, target: Target, first: tirx.
     if instruction.microops is not None:
         loops = [(axis.extent, *axis.strides) for axis in assignment.left]
         return instruction_calls.call(instruction.name, fields, loops)
-    return _around(assignment.left, list(accesses), instruction, fields)
+    return _around(assignment, list(accesses), instruction, fields, shortest_first=stays)
 
 
 def _after_what_stays(
     assignment: LoopAssignment, operands: list[str], instruction: Compute, accelerator: Accelerator
-) -> tuple[LoopAxis, ...]:
+) -> tuple[LoopAxis, ...] | None:
     """The loops around an instruction: those that leave what stays in its unit where it is come last.
 
-    That is worth it where the instruction makes fewer iterations than that operand has elements: to bring it takes
-    longer then than to use it. Else the results of the first iterations are there the sooner.
+    That is worth it where the instruction makes fewer iterations than that operand has elements, always or in one of
+    the pieces of a loop: to bring it takes longer then than to use it. Else the results of the first iterations are
+    there the sooner, and there is None.
     """
     iterations = 1
     for loop in instruction.loops:
         extent = constant_value(assignment.fields[loop.extent])
-        iterations = iterations * extent if extent is not None else loop.limit or iterations
-    order = assignment.left
+        iterations = iterations * (loop.limit or 1) if extent is None else iterations * extent
+    ragged = any(constant_value(assignment.fields[loop.extent]) is None for loop in instruction.loops)
+    order, stays = assignment.left, False
     for number, name in enumerate(operands):
         operand = instruction.operands[name]
-        if operand.stays and iterations < span(operand, accelerator.memory(operand.memory)):
-            order = tuple(sorted(order, key=lambda axis: not axis.strides[number]))
-    return order
+        if operand.stays and iterations - ragged < span(operand, accelerator.memory(operand.memory)):
+            order, stays = tuple(sorted(order, key=lambda axis: not axis.strides[number])), True
+    return order if stays else None
 
 
 def _beginning(
@@ -254,14 +257,31 @@ def inner_strides(name: str, meaning: Semantics, steps: Mapping[str, int], pitch
     return strides
 
 
-def _around(axes: tuple[LoopAxis, ...], operands: list[str], instruction: Compute, fields: dict[str, Any]) -> tirx.Stmt:
-    """The call inside the loops that are left, its addresses stepping with them."""
+def _around(
+    assignment: LoopAssignment,
+    operands: list[str],
+    instruction: Compute,
+    fields: dict[str, Any],
+    *,
+    shortest_first: bool,
+) -> tirx.Stmt:
+    """The call inside the loops that are left, its addresses stepping with them.
+
+    With ``shortest_first`` the pieces of a loop are walked from the last: what is brought next, while the last that is
+    walked runs, takes as long as a whole one.
+    """
+    axes = assignment.left
     for number, name in enumerate(operands):
         index = fields[instruction_calls.index(name)]
         for axis in axes:
             if axis.strides[number] and axis.variable is not None:
                 index = index + axis.variable * axis.strides[number]
         fields[instruction_calls.index(name)] = simplify(index)
+    if shortest_first and assignment.pieces:
+        last = {axis.variable: tirx.const(axis.extent - 1, "int32") for axis in axes}
+        turned = {variable: last[variable] - variable for variable in assignment.pieces}
+        placed = [instruction_calls.operand(name) for name in operands]  # buffers, which no variable moves
+        fields |= {name: simplify(substitute(fields[name], turned)) for name in fields if name not in placed}
     statement = instruction_calls.call(instruction.name, fields)
     for axis in reversed(axes):
         zero, extent = tirx.const(0, "int32"), tirx.const(axis.extent, "int32")

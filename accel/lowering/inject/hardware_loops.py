@@ -21,10 +21,14 @@ class LoopAxis:
 
 @dataclass(frozen=True)
 class LoopAssignment:
-    """Where the loops went: fields of the hardware loops, and the axes left, outermost first."""
+    """Where the loops went: fields of the hardware loops, and the axes left, outermost first.
+
+    ``pieces`` are the variables of those left that walk the pieces of a loop, of which the last is the shortest.
+    """
 
     fields: dict[str, tirx.Expr] = field(default_factory=dict)
     left: tuple[LoopAxis, ...] = ()
+    pieces: frozenset[tirx.Var] = frozenset()
 
 
 def coalesce_axes(axes: Sequence[LoopAxis], limit: int | None) -> list[LoopAxis]:
@@ -79,7 +83,8 @@ def assign_hardware_loops(
             step = axis.strides[places[operand]] if operand in places else 0
             fields[name] = tirx.const(step, "int32")
     kept = {number: axis for number, axis in enumerate(merged) if number not in chosen.values()} | pieces
-    return LoopAssignment(fields, tuple(axis for _, axis in sorted(kept.items())))
+    walked = frozenset(piece.variable for piece in pieces.values() if piece.variable is not None)
+    return LoopAssignment(fields, tuple(axis for _, axis in sorted(kept.items())), walked)
 
 
 def _alike(loops: Sequence[HardwareLoop]) -> list[list[int]]:

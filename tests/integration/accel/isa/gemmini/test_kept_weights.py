@@ -1,15 +1,22 @@
 """Weights that stay in Gemmini's mesh: the same results, in less time where products have few rows."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine
 from accel.isa.gemmini.stream.kept_weights import with_kept_weights
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.timing.stream_timing import cycles_of
+from accel.program_files.open_program import open_program
+from examples.single import Dense, dense_model
 from tests.helpers.programs.gemmini_programs import ACC, ADD, DRAM_BYTES, GARBAGE, Writer, as_bits, word
 
 CONFIG, MVIN, PRELOAD, COMPUTE, REUSE = 0, 2, 6, 4, 5
@@ -111,3 +118,17 @@ def test_products_of_few_rows_are_sooner_done() -> None:
     ]
     assert found[0] > 16 * 8 * 16
     assert found[1] < 16 * (16 + 7 * 10) + 100
+
+
+def test_a_ragged_line_brings_its_weights_once(tmp_path: Path) -> None:
+    """Of 25 rows the 9 come first, while no other weights are brought: catches both pieces taking 16 cycles."""
+    layer = dense_model(Dense(25, 512, 64, bias=False))
+    report = run_model(layer.SerializeToString(), load_accelerator("gemmini"), Options(trace=False), tmp_path)
+    assert report.verified
+    words = np.asarray(open_program(tmp_path / "program.zip").words)
+    products = words[np.isin(words[:, 0], (COMPUTE, REUSE))]
+    rows = (products[:, 1] >> np.uint64(48)).tolist()
+    tiles = (512 // DIM) * (64 // DIM)
+    assert rows.count(9) == rows.count(16) == tiles
+    assert (products[:, 0] == COMPUTE).sum() == tiles
+    assert all(rows[at] == 9 for at in np.flatnonzero(products[:, 0] == COMPUTE))
