@@ -138,7 +138,9 @@ def deepened(accelerator: Accelerator, names: Collection[str]) -> Accelerator:
 def _largest(each: Instruction, accelerator: Accelerator) -> dict[str, int]:
     """The largest address that each field of an instruction, called as it calls it, should hold."""
     if isinstance(each, Copy):
-        return {each.copy_fields.sram: accelerator.memory(each.memory).depth - 1}
+        ends = {each.copy_fields.sram: accelerator.memory(each.memory).depth - 1}
+        beside = (operand for operand in each.operands.values() if operand.address is not None)
+        return ends | {str(other.address): accelerator.memory(other.memory).depth - 1 for other in beside}
     if not isinstance(each, Compute):
         return {}
     found = {}

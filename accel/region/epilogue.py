@@ -48,11 +48,19 @@ class Scaling:
 
 
 @dataclass(frozen=True)
+class ChannelFactors:
+    """Where a store reads an int32 multiplier of each channel: a memory, of which an element has those of a block."""
+
+    memory: str
+
+
+@dataclass(frozen=True)
 class Shifting:
     """``clip((x * factor + half) >> shift, low, high)`` as int8.
 
     The half is ``1 << shift - 1`` if it ``rounds``, else 0. The product has so many bits, ``product``, if it is wider
-    than the sums; then what is clipped is cast to their type before, if it ``narrows``.
+    than the sums; then what is clipped is cast to their type before, if it ``narrows``. The factor is that of each
+    channel, which the store reads, if ``channels`` is set.
     """
 
     shift: int
@@ -63,6 +71,7 @@ class Shifting:
     relu: Relu = ""
     product: int = 0
     narrows: bool = False
+    channels: ChannelFactors | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +151,16 @@ class Epilogue:
     def tensors(self) -> int:
         """Tensors of one value a channel that the steps read."""
         return sum(name in TENSOR_OPS for name, _ in self.steps)
+
+    @property
+    def factors(self) -> ChannelFactors | None:
+        """Where the store reads a multiplier of each channel; None if it reads none."""
+        return self.scaling.channels if isinstance(self.scaling, Shifting) else None
+
+    @property
+    def vectors(self) -> int:
+        """Tensors of one value a channel that the steps and the store read."""
+        return self.tensors + (self.factors is not None)
 
     @property
     def passes(self) -> int:

@@ -118,7 +118,7 @@ def _in_window(units: _Units, c: Candidates, epilogue: Epilogue, used: "_Uses", 
     waits = waits + (c.tiles - stays) * np.maximum(begun - ahead - ending, 0)
     waits = waits + stays * np.maximum(group - ending, 0)
     waits = waits + np.minimum(group, ending)  # nothing is before the first loads
-    waits = waits + used.biases * epilogue.tensors * used.bias.cycles
+    waits = waits + used.biases * epilogue.vectors * used.bias.cycles
     total = c.tiles * (tile + epilogue.sums * used.sums.cycles + stored) + waits + whole - stored
     busiest = functools.reduce(np.maximum, [*units.cycles.values(), units.count])
     return np.asarray(np.maximum(total, busiest))
@@ -212,7 +212,7 @@ class _Uses:
         return [
             (self.data, c.data_loads), (self.weights, c.weight_loads), (self.stage, c.weight_loads),
             (self.start, c.tiles),
-            (self.bias, epilogue.tensors * self.biases), (self.operand, c.tiles),
+            (self.bias, epilogue.vectors * self.biases), (self.operand, c.tiles),
             (self.contract, c.tiles * c.reductions), (self.zero, c.tiles), (self.sums, c.tiles * epilogue.sums),
             (self.passes, c.tiles * epilogue.passes), (self.store, c.tiles * epilogue.planes),
         ]  # fmt: skip

@@ -41,11 +41,15 @@ def bias_contexts(
         return np.zeros_like(c.out_blocks)
     loads = {i.unit for i in accelerator.instructions if isinstance(i, Copy) and _loads_accumulators(i, results)}
     adds = {i.unit for i in accelerator.instructions if isinstance(i, Compute) and _works_on(i, results)}
+    contexts = vector_contexts(c, conv, order)
+    return epilogue.tensors * (np.minimum(contexts, 1) if len(loads | adds) == 1 else contexts)
+
+
+def vector_contexts(c: Candidates, conv: Convolution, order: str) -> Int64:
+    """Contexts of what each channel has one of: those of the loop over output channels."""
     contexts = {"stream": 1, "weights": c.contexts, "data": c.result_contexts}[order]
-    if len(loads | adds) == 1:
-        contexts = 1
     turns = c.tiles if order == "data" else conv.out_blocks // c.out_blocks
-    return epilogue.tensors * np.minimum(np.int64(contexts), turns)
+    return np.asarray(np.minimum(np.int64(contexts), turns))
 
 
 def _loads_accumulators(copy: Copy, memory: str) -> bool:

@@ -4,9 +4,10 @@ Of arithmetic it is a nest over whole tiles, as an instruction may work on more 
 one element like the other, a store of one scalar.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -28,7 +29,7 @@ from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.operation_matching import matching_operations
 from accel.lowering.ir.affine_nest import AffineNest, simplify
 from accel.lowering.ir.epilogue_arithmetic import apply_pair, apply_steps, stored_value
-from accel.region.epilogue import INT8, TENSOR_OPS, EpilogueOp, Scaling, Shifting, Steps
+from accel.region.epilogue import INT8, TENSOR_OPS, ChannelFactors, EpilogueOp, Scaling, Shifting, Steps
 from accel.region.tile_steps import PairOp
 
 _SHIFT = 8  # bits of a byte plane
@@ -112,10 +113,38 @@ class Capabilities:
         """The pragma of the copy that stores accumulators as ``dtype``, as ``scaling`` says or their low bits."""
 
         def question() -> tirx.BufferStore:
-            value = stored_value(self.accumulator("a")[0], dtype, scaling)
+            channels = scaling.channels if isinstance(scaling, Shifting) else None
+            factor = None
+            if channels is not None:
+                scope = self.accelerator.memory(channels.memory).scope
+                factor = tirx.decl_buffer((1,), "int32", "f", scope=scope)[0]
+            value = stored_value(self.accumulator("a")[0], dtype, scaling, factor)
             return tirx.BufferStore(tirx.decl_buffer((1,), dtype, "d"), value, [0])
 
         return self._copied(("store", dtype, scaling), question)
+
+    @cached_property
+    def channel_factors(self) -> tuple[ChannelFactors, ...]:
+        """The memories from which stores of accumulators may read a multiplier of each channel of a tile.
+
+        An element has one for each, a load fills it, and the store can wait for that.
+        """
+        found: dict[str, ChannelFactors] = {}
+        stores = (each for each in self.accelerator.instructions if isinstance(each, Copy))
+        for store in (each for each in stores if each.memory == self.gemm.dst.memory.name):
+            for memory in (self.accelerator.memory(operand.memory) for operand in store.operands.values()):
+                load = self.accelerator.copy_instruction(memory.name, "load")
+                whole = (memory.dtype, memory.element_count) == ("int32", self.gemm.out_channels)
+                if whole and load is not None and self.load(memory.name, "int32") and self._follows(store, load):
+                    found[memory.name] = ChannelFactors(memory.name)
+        return tuple(found.values())
+
+    def _follows(self, store: Copy, load: Copy) -> bool:
+        """Whether a store and a load can wait for each other."""
+        if store.unit == load.unit or not isinstance(self.accelerator.synchronisation, TokenSync):
+            return True
+        ends = ((store.tokens, load.unit), (load.tokens, store.unit))
+        return all(unit in tokens.pop and unit in tokens.push for tokens, unit in ends)
 
     def load(self, memory: str, dtype: str) -> str | None:
         """The pragma of the copy that loads ``dtype`` into a memory, extended if that is wider, or None."""
@@ -177,7 +206,8 @@ class Capabilities:
         rounds = form == "rounded"
         for narrows in (False, True) if product else (False,):
             stored = Shifting(shift, *INT8, rounds, factor, product=product, narrows=narrows)
-            if self.store("int8", stored) is not None:
+            by_channel = (replace(stored, factor=1, channels=each) for each in self.channel_factors)
+            if any(self.store("int8", way) is not None for way in (stored, *by_channel)):
                 return True
         half: Steps = (("add", 1 << shift - 1),) if rounds else ()
         wide: Steps = (("widen", product),) if product else ()
@@ -194,7 +224,13 @@ class Capabilities:
     def multiplies_channels(self) -> bool:
         """Whether what multiplies and shifts at once takes a multiplier of each channel."""
         wide = self.wide_product
-        shift, half = (_SHIFT, 1 << _SHIFT - 1) if wide is None else (wide.last, 1 << wide.last - 1)
+        bits = wide.bits if wide is not None and wide.widens else 0
+        shift = _SHIFT if wide is None else wide.last
+        for rounds, narrows, each in itertools.product((False, True), (False, True), self.channel_factors):
+            way = Shifting(shift, *INT8, rounds, product=bits, narrows=narrows and bits > 0, channels=each)
+            if self.store("int8", way) is not None:
+                return True
+        half = 1 << shift - 1
         before: Steps = (("widen", wide.bits),) if wide is not None and wide.widens else ()
         behind: Steps = (("narrow", 0),) if before else ()
         clip: Steps = (("max", INT8[0]), ("min", INT8[1]))
@@ -219,7 +255,9 @@ class Capabilities:
             return "multiply"
         ways: tuple[tuple[Multiplication, Steps], ...] = (("multiply at once", ()), ("multiply and round", half))
         for way, rounding in ways:
-            if self.store("int8", Shifting(_SHIFT, *INT8, bool(rounding), _FACTOR)) is not None:
+            stored = Shifting(_SHIFT, *INT8, bool(rounding), _FACTOR)
+            by_channel = (replace(stored, factor=1, channels=each) for each in self.channel_factors)
+            if any(self.store("int8", each) is not None for each in (stored, *by_channel)):
                 return way
             for product in products:
                 whole = (product, *rounding, *shift)

@@ -1,6 +1,7 @@
 """What of a composite's epilogue the accelerator does, and how its result leaves."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -8,11 +9,13 @@ from accel.accelerator.document import Accelerator, Operator
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, clip_bounds
 from accel.lowering.analysis.store_mismatch import store_mismatch
-from accel.region.epilogue import INT8, TENSOR_OPS, Epilogue, EpilogueOp, Relu, Shifting, Start, Steps
+from accel.region.epilogue import INT8, TENSOR_OPS, ChannelFactors, Epilogue, EpilogueOp, Relu, Shifting, Start, Steps
 
 _PLANES = 4  # bytes of an accumulator
 _MULTIPLICATIONS = ("multiply", "multiply_tensor")
 _CLIP: tuple[EpilogueOp, EpilogueOp] = ("max", "min")  # the order in which they end an epilogue
+CONTRACTED = ("conv2d", "dense", "matmul")
+_WIDTHS = (64, 48)  # bits of products that are wider than sums
 _RELU: Steps = (("max", 0),)
 _RELUS: tuple[Relu, ...] = ("sums", "rounded", "clipped", "narrowed")  # of a store that shifts
 
@@ -93,7 +96,8 @@ def _whole(composite: CompositeRegion, start: Start, capabilities: Capabilities)
     if not composite.narrow:
         return _wide(composite, start, capabilities)
     reason, bounds = "", clip_bounds(composite)
-    for epilogue in narrowing_epilogues(composite, start):
+    by_channel = capabilities.channel_factors if composite.op in CONTRACTED else ()
+    for epilogue in narrowing_epilogues(composite, start, by_channel):
         if capabilities.store("int8", epilogue.scaling) is None:
             continue
         found = with_bias(composite, epilogue, capabilities)
@@ -119,8 +123,12 @@ def _unclipped(composite: CompositeRegion, starts: tuple[Start, ...], capabiliti
     return None
 
 
-def narrowing_epilogues(composite: CompositeRegion, start: Start) -> Iterator[Epilogue]:
+def narrowing_epilogues(
+    composite: CompositeRegion, start: Start, by_channel: Sequence[ChannelFactors] = ()
+) -> Iterator[Epilogue]:
     """The ways from int32 to int8, before there is a bias: all of it in the store, or steps and then a store.
+
+    ``by_channel`` are where stores may read a multiplier of each channel.
 
     A lower bound of 0 may come first, where the store's own is lower: both kinds of rounding keep the order of numbers,
     and 0 as it is.
@@ -140,27 +148,54 @@ def narrowing_epilogues(composite: CompositeRegion, start: Start) -> Iterator[Ep
         yield from _in_store(first, last, shifting, start)
         if first and first[-1][0] == "multiply":
             yield from _in_store(first[:-1], last, replace(shifting, factor=first[-1][1]), start)
-    yield from _widely_shifted(composite, start)
+    yield from _widely_shifted(composite, start, by_channel)
+    yield from _by_channel(composite, start, by_channel)
     yield from _clipped_again(composite, start)
 
 
-def _widely_shifted(composite: CompositeRegion, start: Start) -> Iterator[Epilogue]:
+def _by_channel(composite: CompositeRegion, start: Start, by_channel: Sequence[ChannelFactors]) -> Iterator[Epilogue]:
+    """The ways to multiply in the store by what it reads for each channel, with a product as wide as the sums.
+
+    Where nothing is multiplied channels have a factor of one, in a product of any width.
+    """
+    first, last = _parts(composite.steps)
+    shifting = None if ("narrow", 0) in last else _shifting(last, clip_bounds(composite))
+    if shifting is None:
+        return
+    rounds = last[0][0] == "add"
+    products = (0,) if first else (0, *_WIDTHS)
+    for channels, product, narrows in itertools.product(by_channel, products, (False, True)):
+        if not narrows or product:
+            way = replace(shifting, rounds=rounds, channels=channels, product=product, narrows=narrows)
+            yield from _with_relus(Epilogue(first[:-1], start=start, scaling=way), way)
+
+
+def _with_relus(epilogue: Epilogue, way: Shifting) -> Iterator[Epilogue]:
+    """An epilogue that ends in a store, and, where that clips to 0, those whose store has a relu for it."""
+    yield epilogue
+    if way.low == 0:
+        yield from (replace(epilogue, scaling=replace(way, low=INT8[0], relu=relu)) for relu in _RELUS)
+
+
+def _widely_shifted(
+    composite: CompositeRegion, start: Start, by_channel: Sequence[ChannelFactors]
+) -> Iterator[Epilogue]:
     """The ways to do a wide product in the store, or in an instruction that clips before it narrows."""
     steps, narrow = composite.steps, ("narrow", 0)
     if narrow not in steps:
         return
     begin, end = next(at for at, (name, _) in enumerate(steps) if name == "widen"), steps.index(narrow)
     (_, bits), (name, factor), *rest = steps[begin:end]
-    if name == "multiply" and len(steps) == end + 1 + len(_CLIP):
+    if len(steps) == end + 1 + len(_CLIP):
         shifting = _shifting((*rest, *steps[end + 1 :]), clip_bounds(composite))
         rounds = any(step == "add" for step, _ in rest)
         if shifting is not None:
-            for narrows in (False, True):
-                way = replace(shifting, factor=factor, product=bits, narrows=narrows, rounds=rounds)
-                yield Epilogue(steps[:begin], start=start, scaling=way)
-                if way.low == 0:
-                    relus = (replace(way, low=INT8[0], relu=relu) for relu in _RELUS)
-                    yield from (Epilogue(steps[:begin], start=start, scaling=relu) for relu in relus)
+            wide = replace(shifting, product=bits, rounds=rounds)
+            factors = [replace(wide, factor=factor)] if name == "multiply" else []
+            factors += [replace(wide, channels=channels) for channels in by_channel]
+            for way, narrows in itertools.product(factors, (False, True)):
+                way = replace(way, narrows=narrows)  # noqa: PLW2901
+                yield from _with_relus(Epilogue(steps[:begin], start=start, scaling=way), way)
     clip = tuple(zip(_CLIP, INT8, strict=True))
     for bounds in (steps[end + 1 :], clip):
         tighter = () if bounds == steps[end + 1 :] else steps[end + 1 :]
@@ -248,7 +283,7 @@ def _biased(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabi
     Data that are more than the model's by an offset need a bias to take that back. Where nothing shifts by itself,
     each channel is multiplied by a tensor of ones.
     """
-    contracts = composite.op in ("conv2d", "dense", "matmul")
+    contracts = composite.op in CONTRACTED
     biased = composite.has_bias or (capabilities.offset and contracts)
     bias: Steps = (("add_tensor", 0),) if biased and epilogue.start != "bias" else ()
     ways: list[Steps] = [(*bias, *epilogue.steps)]

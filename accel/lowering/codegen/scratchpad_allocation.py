@@ -202,13 +202,13 @@ class _Rewriter:
         """Note which buffers a call touches, and of a copy which parameter lies at its other end."""
         if site is None:
             return
-        touched = [instruction_calls.buffer_of(value) for value in fields.values()]
-        parameters = list(self.dram.values())
-        for buffer in touched:
+        parameters, moved = list(self.dram.values()), instruction_calls.operand("sram")
+        for key, value in fields.items():
+            buffer = instruction_calls.buffer_of(value)
             if buffer not in self.uses:
                 continue
             self.uses[buffer].sites.append(site)
-            if isinstance(instruction, Copy):
+            if isinstance(instruction, Copy) and key == moved:
                 tensor = self.views[instruction_calls.buffer_of(fields[instruction_calls.operand("dram")])]
                 ends = self.uses[buffer].loads if instruction.direction == "load" else self.uses[buffer].stores
                 ends.append(next(place for place, base in enumerate(parameters) if base.same_as(tensor)))
@@ -237,6 +237,9 @@ class _Rewriter:
         elif str(base.ty.dtype) == "int64":
             offset = tirx.Cast("int64", offset)
         addresses = {names.sram: place.address_of(index), names.dram: simplify(offset + base)}
+        for name, operand in copy.operands.items():
+            if operand.address is not None and instruction_calls.operand(name) in fields:
+                addresses[operand.address] = self._address(name, fields)
         return addresses | fields
 
     def _in_dram(self, layer: Layer, fields: dict[str, Any]) -> dict[str, Any]:

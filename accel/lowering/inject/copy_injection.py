@@ -1,6 +1,6 @@
 """A nest that moves a tensor between DRAM and a scratchpad becomes two-dimensional copy instructions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import ir, tirx
@@ -30,6 +30,12 @@ class _Axis:
     dram: int
     before: tirx.Expr | None = None
     after: tirx.Expr | None = None
+    moves: tuple[int, ...] = ()  # steps of the operands that a store reads beside, elements
+
+    @property
+    def stays_outside(self) -> bool:
+        """Whether an operand beside moves, which one instruction has at one place."""
+        return any(self.moves)
 
     @property
     def padded(self) -> bool:
@@ -66,11 +72,38 @@ def _made(nest: AffineNest, guard: tirx.Expr | None, choice: OperationMatch, acc
     load = choice.operands["dram" if copy.direction == "load" else "sram"]
     target, source = nest.target, nest.access(load.source, load.indices)
     sram, dram = (target, source) if copy.direction == "load" else (source, target)
-    axes = _with_padding(_element_axes(nest, guard, sram, dram, memory), nest, guard)
+    beside = _beside(nest, choice, copy, accelerator)
+    axes = _with_padding(_element_axes(nest, guard, sram, dram, memory, beside), nest, guard)
     fields: dict[str, Any] = {
         scalar_field(accelerator, copy, name): value for name, value in choice.scalars.items()
     } | {name: tirx.const(value, "int32") for name, value in choice.meaning.operation.when.items()}
-    return _Copying(copy, memory, accelerator).statement(sram, dram, axes, fields)
+    return _Copying(copy, memory, accelerator).statement(sram, dram, axes, fields, beside)
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """What a store reads beside: its access, the scalars of an element, and how it walks the axes of an element.
+
+    ``inner`` are the extent and the step of each axis of the store's target, the last one first.
+    """
+
+    name: str
+    access: AffineAccess
+    size: int
+    inner: tuple[tuple[int, int], ...]
+
+
+def _beside(nest: AffineNest, choice: OperationMatch, copy: Copy, accelerator: Accelerator) -> list[_Beside]:
+    typed, found = choice.meaning.typed, []
+    for name in (each for each in copy.operands if each in choice.operands):
+        load = choice.operands[name]
+        read = next(access for access in typed.statement.accesses if access.name == name)
+        steps = dict(zip(read.indices, typed.tensors[name].strides(), strict=True))
+        axes = zip(typed.statement.target.indices, typed.tensors["dram"].shape, strict=True)
+        inner = tuple((extent, steps.get(axis, 0)) for axis, extent in reversed(list(axes)) if extent > 1)
+        size = accelerator.memory(copy.operands[name].memory).element_count
+        found.append(_Beside(name, nest.access(load.source, load.indices), size, inner))
+    return found
 
 
 def _unguarded(store: tirx.BufferStore) -> tuple[tirx.Expr | None, tirx.BufferStore]:
@@ -82,11 +115,18 @@ def _unguarded(store: tirx.BufferStore) -> tuple[tirx.Expr | None, tirx.BufferSt
 
 
 def _element_axes(
-    nest: AffineNest, guard: tirx.Expr | None, sram: AffineAccess, dram: AffineAccess, memory: Memory
+    nest: AffineNest,
+    guard: tirx.Expr | None,
+    sram: AffineAccess,
+    dram: AffineAccess,
+    memory: Memory,
+    beside: list[_Beside],
 ) -> list[_Axis]:
     """Strip the inner loops that make up one element of the memory; the rest counts in elements."""
     size, dense = memory.element_count, 1
-    axes = list(zip(nest.variables, nest.extents, sram.strides, dram.strides, strict=True))
+    others = [tuple(each.access.strides[at] for each in beside) for at in range(len(nest.variables))]
+    axes = list(zip(nest.variables, nest.extents, sram.strides, dram.strides, others, strict=True))
+    inner = [list(each.inner) for each in beside]
     if guard is None:  # in whatever order the nest walks them; bounds count its loops
         axes.sort(key=lambda axis: -axis[2])
     while dense < size:
@@ -94,10 +134,25 @@ def _element_axes(
             raise CompileError(
                 f"the innermost loops do not walk one element of {memory.name} ({size} scalars)", field=INSTRUCTIONS
             )
-        dense *= axes.pop()[1]
-    if dense != size or any(s % size or d % size for _, _, s, d in axes):
+        _, extent, _, _, steps = axes.pop()
+        dense *= extent
+        for walked, step, each in zip(inner, steps, beside, strict=True):
+            if extent > 1 and (not walked or walked.pop(0) != (extent, step)):
+                raise CompileError(
+                    f"an element of {each.name} is not walked as its expression does", field=INSTRUCTIONS
+                )
+    if dense != size or any(s % size or d % size for _, _, s, d, _ in axes):
         raise CompileError(f"the tile is not made of whole elements of {memory.name}", field=INSTRUCTIONS)
-    return [_Axis(variable, extent, s // size, d // size) for variable, extent, s, d in axes]
+    return [
+        _Axis(variable, extent, s // size, d // size, moves=_elements(steps, beside))
+        for variable, extent, s, d, steps in axes
+    ]
+
+
+def _elements(steps: tuple[int, ...], beside: list[_Beside]) -> tuple[int, ...]:
+    if any(step % each.size for step, each in zip(steps, beside, strict=True)):
+        raise CompileError("what a store reads beside is not made of whole elements", field=INSTRUCTIONS)
+    return tuple(step // each.size for step, each in zip(steps, beside, strict=True))
 
 
 def _with_padding(axes: list[_Axis], nest: AffineNest, guard: tirx.Expr | None) -> list[_Axis]:
@@ -172,7 +227,14 @@ class _Copying:
         most = (1 << accelerator.bits(self.copy, name)) - 1
         return most if limit is None else min(most, limit)
 
-    def statement(self, sram: AffineAccess, dram: AffineAccess, axes: list[_Axis], fields: dict[str, Any]) -> tirx.Stmt:
+    def statement(
+        self,
+        sram: AffineAccess,
+        dram: AffineAccess,
+        axes: list[_Axis],
+        fields: dict[str, Any],
+        beside: list[_Beside],
+    ) -> tirx.Stmt:
         """The call, inside loops over the dimensions that it has not."""
         axes = self._coalesced(axes)
         columns = self._columns(axes)
@@ -201,6 +263,12 @@ class _Copying:
             instruction_calls.operand("dram"): dram.buffer.data,
             instruction_calls.index("dram"): simplify(dram_base),
         }
+        for number, each in enumerate(beside):
+            place = _whole(each.access.base, each.size)
+            for axis in axes:
+                place = place + axis.variable * axis.moves[number]
+            operands[instruction_calls.operand(each.name)] = each.access.buffer.data
+            operands[instruction_calls.index(each.name)] = simplify(place)
         statement = instruction_calls.call(
             self.copy.name, operands | self._sizes(rows, columns) | self._of_blocks(blocks) | fields
         )
@@ -217,13 +285,12 @@ class _Copying:
             outer = merged[-1] if merged else None
             if (
                 outer
-                and not outer.padded
-                and not axis.padded
+                and not (outer.padded or axis.padded or outer.stays_outside or axis.stays_outside)
                 and outer.sram == axis.sram * axis.extent
                 and outer.dram == axis.dram * axis.extent
                 and (limit is None or outer.extent * axis.extent <= limit)
             ):
-                merged[-1] = _Axis(axis.variable, outer.extent * axis.extent, axis.sram, axis.dram)
+                merged[-1] = replace(axis, extent=outer.extent * axis.extent)
             else:
                 merged.append(axis)
         return merged
@@ -233,11 +300,15 @@ class _Copying:
         if self.names.columns is None or not axes or axes[-1].extent > self.most_columns:
             return None
         last = axes[-1]
+        if last.stays_outside:
+            return None
         return axes.pop() if last.sram == 1 and (last.dram == 1 or _is_single(last)) else None
 
     def _rows(self, axes: list[_Axis], pitch: int) -> _Axis | None:
         """Take the loop that walks from row to row, if the last one does."""
         if self.names.rows is None or not axes or axes[-1].sram != pitch or axes[-1].dram > self.most_stride:
+            return None
+        if axes[-1].stays_outside:
             return None
         return axes.pop() if axes[-1].extent <= self.most_rows or not axes[-1].padded else None
 
@@ -283,8 +354,8 @@ def _pieces(axis: _Axis, most: int) -> tuple[_Axis, _Axis]:
     rest = tirx.min(tirx.const(most, "int32"), tirx.const(axis.extent, "int32") - variable * most)
     extent: Any = most if axis.extent % most == 0 else simplify(rest)
     return (
-        _Axis(axis.variable, extent, axis.sram, axis.dram),
-        _Axis(variable, count, axis.sram * most, axis.dram * most),
+        _Axis(axis.variable, extent, axis.sram, axis.dram, moves=axis.moves),
+        _Axis(variable, count, axis.sram * most, axis.dram * most, moves=tuple(step * most for step in axis.moves)),
     )
 
 

@@ -199,6 +199,8 @@ def operand_scope(meaning: Semantics, name: str, accelerator: Accelerator) -> st
     """The storage scope where an operand of an operation lies."""
     instruction = meaning.instruction
     if isinstance(instruction, Copy):
+        if name in instruction.operands:
+            return accelerator.memory(instruction.operands[name].memory).scope
         return DRAM if name == "dram" else accelerator.memory(instruction.memory).scope
     if isinstance(instruction, Layer) and instruction.operands[name].dram is not None:
         return DRAM

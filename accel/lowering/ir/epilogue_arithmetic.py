@@ -42,8 +42,13 @@ def apply_pair(value: tirx.Expr, name: PairOp, other: tirx.Expr) -> tirx.Expr:
     return value + other if name == "add" else value * other
 
 
-def stored_value(value: tirx.Expr, dtype: str, scaling: Scaling | Shifting | None) -> tirx.Expr:
-    """What a store makes of an accumulator: scaled or shifted and clipped, or its low bits."""
+def stored_value(
+    value: tirx.Expr, dtype: str, scaling: Scaling | Shifting | None, factor: tirx.Expr | None = None
+) -> tirx.Expr:
+    """What a store makes of an accumulator: scaled or shifted and clipped, or its low bits.
+
+    ``factor`` is the multiplier of its channel, int32, where the store reads one.
+    """
     if scaling is None:
         return value.astype(dtype)
 
@@ -56,7 +61,7 @@ def stored_value(value: tirx.Expr, dtype: str, scaling: Scaling | Shifting | Non
         value = tirx.nearbyint(relu("product", product))
     else:
         sums = str(value.ty.dtype)
-        value = _shift_right(value.astype(f"int{scaling.product}") if scaling.product else value, scaling)
+        value = _shift_right(value.astype(f"int{scaling.product}") if scaling.product else value, scaling, factor)
         value = value.astype(sums) if scaling.narrows else value
     clipped = relu("clipped", clip_to(relu("rounded", value), (scaling.low, scaling.high)))
     return relu("narrowed", clipped.astype("int8"))
@@ -68,9 +73,11 @@ def clip_to(value: tirx.Expr, bounds: tuple[int, int]) -> tirx.Expr:
     return tirx.max(tirx.min(value, high), low)
 
 
-def _shift_right(value: tirx.Expr, shifting: Shifting) -> tirx.Expr:
+def _shift_right(value: tirx.Expr, shifting: Shifting, factor: tirx.Expr | None) -> tirx.Expr:
     dtype = str(value.ty.dtype)
-    if shifting.factor != 1:
+    if factor is not None:
+        value = value * (factor if dtype == "int32" else factor.astype(dtype))
+    elif shifting.factor != 1:
         value = value * tirx.const(shifting.factor, dtype)
     if shifting.rounds:
         value = value + tirx.const(1 << shifting.shift - 1, dtype)

@@ -58,6 +58,7 @@ from accel.lowering.layout.packed_constants import (
     bias_operands,
     channel_multipliers,
     convolution_weights,
+    factor_operands,
     rounding_operands,
     stack_bias,
     stack_bias_constant,
@@ -312,6 +313,7 @@ def _packed(
         factors = channel_multipliers(call, composite, weights.shape[0])
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
     arguments += more
+    arguments += factor_operands(call, composite, own, conv.out_blocks, gemm)
     shape, image = composite.result, None
     if conv.of_rows:
         batch, channels, height, width = image = composite.result
@@ -341,6 +343,7 @@ def _packed_stack(
     if ("multiply_tensor", 0) in own.steps:
         factors = channel_multipliers(call, composite, conv.out_blocks * gemm.out_channels)
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
+    arguments += factor_operands(call, composite, own, conv.out_blocks, gemm)
     shape = (rows, conv.out_blocks * gemm.out_channels)
     return PackedRegion(replace(region, shape=conv), arguments, composite, shape, stack=(batch, rows, columns))
 

@@ -40,6 +40,8 @@ def sum_operations(epilogue: Epilogue, capabilities: Capabilities) -> Iterator[U
     yield from _loading("load weights", gemm.weights_loaded_to.name, capabilities)
     if epilogue.start == "bias" or epilogue.tensors:
         yield from bias_load(capabilities)
+    if epilogue.factors is not None:
+        yield from _loading("load bias", epilogue.factors.memory, capabilities)
     clears = gemm.zero if gemm.zero is not None else gemm.overwrite
     if epilogue.start == "zero" and clears is not None:
         yield UsedOperation("clear", gemm.instruction, clears)
@@ -74,8 +76,10 @@ def epilogue_operations(epilogue: Epilogue, capabilities: Capabilities) -> Itera
             continue
         yield from _answered(capabilities.steps(steps))
     result = tirx.decl_buffer((1,), epilogue.result, "result")
-    accumulators = _buffer("a", gemm.dst.memory.name, capabilities)
-    yield from _copying("store", result, stored_value(accumulators[0], epilogue.result, epilogue.scaling), capabilities)
+    accumulators, factors = _buffer("a", gemm.dst.memory.name, capabilities), epilogue.factors
+    factor = None if factors is None else _buffer("f", factors.memory, capabilities)[0]
+    value = stored_value(accumulators[0], epilogue.result, epilogue.scaling, factor)
+    yield from _copying("store", result, value, capabilities)
 
 
 def _loading(role: Role, memory: str, capabilities: Capabilities) -> Iterator[UsedOperation]:

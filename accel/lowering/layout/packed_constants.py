@@ -44,6 +44,16 @@ def channel_multipliers(call: ir.Call, composite: CompositeRegion, channels: int
     return factors
 
 
+def factor_operands(
+    call: ir.Call, composite: CompositeRegion, epilogue: Epilogue, blocks: int, gemm: Contraction
+) -> list[relax.Expr]:
+    """What a store multiplies channels by, if it does: int32 [blocks, channels of a block]."""
+    if epilogue.factors is None:
+        return []
+    channels = blocks * gemm.out_channels
+    return [relax.const(channel_multipliers(call, composite, channels).reshape(blocks, gemm.out_channels))]
+
+
 def weighted_identities(levels: Sequence[Sequence[int]], gemm: Contraction) -> npt.NDArray[np.int8]:
     """``diag(weight)`` for each weight of each level in turn, ``[weights, *tile]``."""
     eye = np.eye(gemm.out_channels, gemm.in_channels, dtype=np.int8)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator, TokenSync
-from accel.lowering.analysis.buffer_contexts import bias_contexts, needs_double_buffer
+from accel.lowering.analysis.buffer_contexts import bias_contexts, needs_double_buffer, vector_contexts
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.slides import columns_at_once, slide_of
@@ -66,6 +66,9 @@ def _fits_memory(
     used: dict[str, Int64] = {}
     for tile, count in sizes:
         used[tile.memory.name] = used.get(tile.memory.name, np.int64(0)) + count * tile.elements
+    if epilogue.factors is not None:
+        memory, count = epilogue.factors.memory, c.out_blocks * vector_contexts(c, conv, order)
+        used[memory] = used.get(memory, np.int64(0)) + count
     fit = needs.fit.copy()
     for name, elements in used.items():
         fit &= elements <= accelerator.memory(name).depth

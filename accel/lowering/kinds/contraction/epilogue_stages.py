@@ -155,17 +155,24 @@ def with_epilogue(
     - ``add_product`` takes one tile of data, or one for each of ``line``, and a tile of weights a block:
       ``[out_blocks, *tile of weights]``;
     - ``add_operand`` takes ``addend``, data of the result's own blocks and pixels, and one tile of weights.
+
+    A store that multiplies channels takes their factors last, int32 ``[out_blocks, channels of a block]``.
     """
     stages = _Stages(accumulated, starts=dict(starts or {}))
     if start:
         stages.starts[ACCUMULATE] = str(start[0].name)
     for number, steps in enumerate(epilogue.grouped):
         stages.last = _stage(stages, stage_name(number, steps), steps, gemm, addend, line)
+    factors = None
+    if epilogue.factors is not None:
+        factors = stages.placeholder("factors", (accumulated.shape[1], gemm.out_channels), "int32")
     results = []
     for plane in range(epilogue.planes):
         if plane:
             stages.last = elementwise_stage(stages.last, (("shift_right", 8),), f"plane{plane}_shift_right")
-        results.append(te.compute(accumulated.shape, _stored(stages.last, epilogue), name=f"result{plane}"))
+        results.append(
+            te.compute(accumulated.shape, _stored(stages.last, epilogue, factors, gemm), name=f"result{plane}")
+        )
     function = te.create_prim_func([*operands, *start, *stages.parameters, *results])
     return _begun(function, stages.starts)
 
@@ -230,8 +237,13 @@ def elementwise_stage(before: te.Tensor, steps: Steps, label: str, vector: te.Te
     return te.compute(before.shape, element, name=label)
 
 
-def _stored(stage: te.Tensor, epilogue: Epilogue) -> Element:
-    return lambda *indices: stored_value(stage(*indices), epilogue.result, epilogue.scaling)
+def _stored(stage: te.Tensor, epilogue: Epilogue, factors: te.Tensor | None, gemm: Contraction) -> Element:
+    def element(*indices: tirx.Expr) -> tirx.Expr:
+        channel = dict(zip(gemm.dst.axes, indices[4:], strict=True))["n"]
+        factor = None if factors is None else factors(indices[1], channel)
+        return stored_value(stage(*indices), epilogue.result, epilogue.scaling, factor)
+
+    return element
 
 
 def _begun(function: tirx.PrimFunc, starts: dict[str, str]) -> tirx.PrimFunc:

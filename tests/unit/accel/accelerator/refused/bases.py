@@ -1,4 +1,4 @@
-"""The right documents that the wrong ones are made from: presets, four that come of them, and one that slides."""
+"""The right documents that the wrong ones are made from: presets, what comes of them, and one that slides."""
 
 import copy
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import accel.accelerator
 from accel.accelerator.document_text import read_text
+from tests.helpers.documents.channel_stores import channel_stores
 
 _MACHINES = Path(__file__).parents[5] / "docs" / "machines"
 _PRESETS = Path(accel.accelerator.__file__).parent / "presets"
@@ -100,5 +101,6 @@ BASES: dict[str, Any] = {
     "parts": _of_parts(),
     "shared": _shared(),
     "tables": _with_tables(),
+    "channel stores": channel_stores().model_dump(mode="json"),
     "eyeriss": read_text((_MACHINES / "eyeriss.yaml").read_bytes()),
 }

@@ -25,6 +25,7 @@ from tests.unit.accel.accelerator.refused.sync import SYNC
 from tests.unit.accel.accelerator.refused.tables import TABLES
 from tests.unit.accel.accelerator.refused.text import TEXT
 from tests.unit.accel.accelerator.refused.values import VALUES
+from tests.unit.accel.accelerator.refused.wide_integers import WIDE_INTEGERS
 
 CASES: tuple[Case, ...] = (
     *VALUES,
@@ -43,6 +44,7 @@ CASES: tuple[Case, ...] = (
     *TABLES,
     *FLOATS,
     *LAYERS,
+    *WIDE_INTEGERS,
 )
 
 

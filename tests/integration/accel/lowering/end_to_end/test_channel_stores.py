@@ -1,0 +1,44 @@
+"""Stores that multiply each channel by a number from a memory of the chip: layers with such weights end in them."""
+
+import pytest
+
+from accel.isa.decode import decode
+from tests.helpers.documents.channel_stores import NARROWED, ROUNDED, channel_stores
+from tests.helpers.marking import rest_slow
+from tests.helpers.models.build_models import build
+from tests.helpers.models.onnxruntime_layers import conv, dense
+from tests.integration.accel.lowering.end_to_end.test_compiled_epilogues import region
+from tests.integration.accel.lowering.end_to_end.test_compiled_multiplication import PER_CHANNEL, PER_TENSOR, check
+
+
+@pytest.mark.parametrize(
+    ("does", "wide"), rest_slow([(ROUNDED, "i64"), (ROUNDED, "i48"), (NARROWED, "i64"), (NARROWED, "i48")], keep=1)
+)
+def test_layers_end_in_the_store(does: str, wide: str) -> None:
+    """Catches multipliers of another block of channels, and ones that are loaded after the store reads them."""
+    machine = channel_stores(does, wide)
+    model = dense(PER_CHANNEL, 5, 70, 140)  # three blocks of 64 channels
+    found = region(model, machine)
+    assert (found.host_reason, found.epilogue.result) == ("", "int8")
+    assert found.epilogue.factors is not None
+    check(model, machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("depth", "in_order"), [(1, False), (16, True)])
+def test_the_memory_of_multipliers_is_kept_to(depth: int, *, in_order: bool) -> None:
+    """Catches a planner that counts no multipliers: a tile has no more blocks than their memory has elements."""
+    machine = channel_stores(depth=depth, in_order=in_order)
+    for model in (conv(PER_CHANNEL, 20, 150), conv(PER_TENSOR, 64, 64, groups=64)):
+        assert region(model, machine).epilogue.factors is not None
+        check(model, machine)
+
+
+def test_a_store_reads_where_its_field_says() -> None:
+    machine = channel_stores(depth=16)
+    decoded = decode(machine, build(dense(PER_CHANNEL, 5, 70, 140), machine).words)
+    names = [each.name for each in machine.instructions]
+    stores = decoded.kind == names.index("store_acc8")
+    loaded = decoded.column("sram")[decoded.kind == names.index("load_scales")]
+    assert stores.any()
+    assert set(decoded.column("m")[stores].tolist()) <= {int(at) + block for at in loaded for block in range(3)}
