@@ -73,7 +73,7 @@ def layers() -> list[tuple[str, onnx.ModelProto, int]]:
 def build(model: onnx.ModelProto, accelerator: Accelerator, host_nodes: Collection[str] = ()) -> Program:
     module, target = import_integer_model(model).module, Target(accelerator)
     cost = family_of(accelerator).tiling_cost
-    module = pack(partition(module, target, cost, RegionTimer(target).times, host_nodes), target)
+    module = pack(partition(module, target, cost, RegionTimer(target).times, dict.fromkeys(host_nodes, "")), target)
     for stage in REGION_STAGES:
         module = stage.run(module, target)
     return emit(module, accelerator, arrangement_of(accelerator))

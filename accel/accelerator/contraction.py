@@ -274,6 +274,11 @@ class Contraction:
         return self.data.extent("k")
 
     @property
+    def sum_dtype(self) -> str:
+        """The type of accumulators: int32 or wider."""
+        return self.dst.memory.dtype
+
+    @property
     def results_are_data(self) -> bool:
         """Whether int8 results lie in DRAM as the data of the next layer: their tiles have its axes and its type."""
         rows = {"m": "m", "n": "k"}  # a result's channels are summed by its reader

@@ -35,6 +35,11 @@ def costs_of_dram(accelerator: Accelerator) -> dict[str, float]:
     return {"bus_bytes": float(accelerator.dram.bus_bytes), "read_latency": float(accelerator.dram.read_latency)}
 
 
+def depths_of_memories(accelerator: Accelerator) -> dict[str, float]:
+    """Returns what ``uses`` of layers may name beside: each memory, for the number of its elements."""
+    return {memory.name: float(memory.depth) for memory in accelerator.memories}
+
+
 def cost_samples(cost: Cost, instruction: Instruction, accelerator: Accelerator) -> Iterator[dict[str, Float64]]:
     """Yields sample values of the names of ``cost`` for each operation: a column (n,) for each name.
 

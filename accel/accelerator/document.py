@@ -261,12 +261,12 @@ class Accelerator(DocumentPart):
     def copy_instruction(self, memory: str, direction: Literal["load", "store"]) -> Copy | None:
         """Returns the copy of ``memory`` in ``direction``; None if there is none.
 
-        Of several, it is the first whose type in DRAM is the memory's own, else the first.
+        Of several, it is the first whose type in DRAM is that of the memory there, else the first.
         """
         found = [
             instruction
             for instruction in self.instructions
             if isinstance(instruction, Copy) and (instruction.memory, instruction.direction) == (memory, direction)
         ]
-        dtype = self.memory(memory).dtype if found else None
+        dtype = self.memory(memory).dtype_in_dram if found else None
         return next((copy for copy in found if copy.dram_dtype == dtype), found[0] if found else None)

@@ -20,6 +20,9 @@ def field_roles(instruction: Instruction) -> Iterator[tuple[str, str]]:
         if instruction.blocks is not None:
             yield "blocks.scalars", instruction.blocks.scalars
             yield "blocks.stride", instruction.blocks.stride
+        for name, operand in instruction.operands.items():
+            if operand.address is not None:
+                yield f"operands.{name}.address", operand.address
     if isinstance(instruction, Compute):
         yield from _compute_roles(instruction)
     if isinstance(instruction, Layer):

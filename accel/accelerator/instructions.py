@@ -226,7 +226,8 @@ class Copy(Instruction):
     """A strided two-dimensional copy between DRAM and an on-chip memory, where its rows lie without gaps.
 
     Without ``operations`` it moves elements as they are: a store to a narrower type keeps the low bits, a load from
-    a narrower one extends the sign. In their expressions ``dram`` and ``sram`` are one element.
+    a narrower one extends the sign. In their expressions ``dram`` and ``sram`` are one
+    element, and so is each operand.
     """
 
     kind: Annotated[Literal["copy"], Field(description="between DRAM and an on-chip memory")] = "copy"
@@ -252,6 +253,16 @@ class Copy(Instruction):
     operations: Annotated[
         tuple[Operation, ...], Field(max_length=16, description="what it does to each element on the way")
     ] = ()
+    operands: Annotated[
+        dict[Name, Operand],
+        Field(
+            max_length=4,
+            description="elements on the chip that a store's expressions read beside `sram`, the same for all that it "
+            "moves: a multiplier of each channel, say",
+            examples=[{"M": {"memory": "parameters", "address": "multipliers"}}],
+            exclude_if=says_nothing,
+        ),
+    ] = Field(default_factory=dict)
     bus_cycles: Annotated[
         Cost | None,
         Field(
@@ -389,7 +400,8 @@ class Layer(Instruction):
         dict[Name, Cost],
         Field(
             max_length=32,
-            description="memory -> elements of it that it needs, from the first on; nothing else may be there",
+            description="memory -> elements of it that it needs, from the first on; nothing else may be there. "
+            "A memory's name is the number of its elements",
             examples=[{"buffer": "in_blocks * height * width"}],
         ),
     ] = Field(default_factory=dict)
@@ -439,7 +451,7 @@ class Layer(Instruction):
 
     def type_in_dram(self, name: str, memory: Memory) -> DType:
         """Returns the type of an operand's scalars, whose elements go through ``memory``."""
-        return self.operands[name].dram_dtype or memory.dtype
+        return self.operands[name].dram_dtype or memory.dtype_in_dram
 
     def unit_bytes(self, name: str, memory: Memory) -> int:
         """Returns the bytes that an operand's addresses count."""

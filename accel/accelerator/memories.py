@@ -8,7 +8,20 @@ from pydantic import Field
 from accel.accelerator.base import Count, DocumentPart, Energy, Name, says_nothing
 
 DType = Literal["int8", "uint8", "int16", "int32", "uint32", "float32"]
-DTYPE_BYTES: dict[DType, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4, "float32": 4}
+ChipType = Literal["int8", "uint8", "int16", "int32", "uint32", "float32", "int48", "int64"]
+"""Types of scalars on the chip: those of DRAM, and wider sums, which DRAM has as int32."""
+CHIP_ONLY = ("int48", "int64")
+"""Those that DRAM does not have."""
+DTYPE_BYTES: dict[ChipType, int] = {
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "float32": 4,
+    "int48": 6,
+    "int64": 8,
+}
 
 
 class Memory(DocumentPart):
@@ -24,7 +37,7 @@ class Memory(DocumentPart):
             examples=["local.scratchpad"],
         ),
     ]
-    dtype: Annotated[DType, Field(description="type of a scalar", examples=["int8"])]
+    dtype: Annotated[ChipType, Field(description="type of a scalar", examples=["int8"])]
     shape: Annotated[
         tuple[Count, ...],
         Field(min_length=1, max_length=4, description="scalars of one element, by axis", examples=[[16]]),
@@ -44,6 +57,15 @@ class Memory(DocumentPart):
             exclude_if=lambda banks: banks == 1,  # documents from before have the same id
         ),
     ] = 1
+
+    @property
+    def dtype_in_dram(self) -> DType:
+        """The type of its scalars in DRAM, where nothing else is said: its own, or int32 of wider sums."""
+        match self.dtype:
+            case "int48" | "int64":
+                return "int32"
+            case dtype:
+                return dtype
 
     @property
     def element_count(self) -> int:

@@ -139,7 +139,10 @@ def layer_semantics(accelerator: Accelerator, layer: Layer) -> Iterator[LayerSem
 
 
 def operand_types(accelerator: Accelerator, instruction: Copy | Compute | Layer) -> dict[str, TensorType]:
-    """Returns the tensors that an instruction's expressions may name; for a copy ``dram`` and ``sram``, one element."""
+    """Returns the tensors that an instruction's expressions may name.
+
+    Of a copy they are ``dram``, ``sram`` and its operands, an element of each.
+    """
     if isinstance(instruction, Layer):
         memories = {name: accelerator.memory(operand.memory) for name, operand in instruction.operands.items()}
         return {
@@ -148,10 +151,11 @@ def operand_types(accelerator: Accelerator, instruction: Copy | Compute | Layer)
         }
     if isinstance(instruction, Copy):
         memory = accelerator.memory(instruction.memory)
+        beside = {name: accelerator.memory(operand.memory) for name, operand in instruction.operands.items()}
         return {
             "dram": TensorType(instruction.dram_dtype, memory.shape),
             "sram": TensorType(memory.dtype, memory.shape),
-        }
+        } | {name: TensorType(each.dtype, each.shape) for name, each in beside.items()}
     types = {}
     for name, operand in instruction.operands.items():
         memory = accelerator.memory(operand.memory)

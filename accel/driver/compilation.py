@@ -30,6 +30,7 @@ from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.program.program_model import Program
 from accel.program_files.program_container import little_endian, save_program
 from accel.report.graph_documents import GRAPH_FILE
+from accel.report.input_stream import StreamRun
 from accel.report.memory_documents import MemoryPlan
 from accel.report.model_graph import describe_graph
 from accel.report.report_documents import CompiledFunction, FloatResult, HostOp, Limits, Provenance, Report
@@ -122,11 +123,15 @@ class Imported(Compilation):
 
 @dataclass(frozen=True)
 class Partitioned(Compilation):
-    """The integer graph whose composites are marked with their regions, or with why they have none."""
+    """The integer graph whose composites are marked with their regions, or with why they have none.
+
+    ``tried`` are regions that were compiled to choose between them, by their attribute.
+    """
 
     imported: ImportedModel
     module: ir.IRModule
     passes: tuple[tuple[str, str | None], ...]
+    tried: Mapping[str, LoweredRegion] = field(default_factory=dict)
 
     def dump(self) -> StageDump:
         """Returns the module as TVMScript."""
@@ -138,12 +143,13 @@ class Packed(Compilation):
     """The module whose ``main`` launches regions over packed tensors, which the host can still run.
 
     ``host_ops`` are the nodes that the host runs, and ``tried`` the regions that were compiled to know whether they can
-    be, by their attribute.
+    be, by their attribute. ``operations`` are those of the arithmetic that its launches do.
     """
 
     imported: ImportedModel
     module: ir.IRModule
     host_ops: list[HostOp]
+    operations: int
     passes: tuple[tuple[str, str | None], ...]
     tried: Mapping[str, LoweredRegion | bytes] = field(default_factory=dict)
 
@@ -175,10 +181,14 @@ class Lowered(Compilation):
 
 @dataclass(frozen=True)
 class Modules:
-    """What a program was compiled from: the graph, whose integer graph is the reference, and the regions."""
+    """What a program was compiled from: the graph, whose integer graph is the reference, and the regions.
+
+    ``in_dram`` is the program with every result in DRAM; None where none stays on the chip instead.
+    """
 
     packed: Packed
     regions: RegionCache
+    in_dram: Program | None = None
 
 
 @dataclass(frozen=True)
@@ -186,15 +196,18 @@ class Emitted(Compilation):
     """The program, with the inputs of this run, so that it can be run again without the model.
 
     ``buffers`` are those of its functions on the chip, by function. Its ``origin`` are the modules that it was compiled
-    from, or an earlier job that did so.
+    from, or an earlier job that did so. ``again`` is what a stream of inputs repeats, if the options want one: the
+    program before its launches were joined, or where results stay on the chip the program itself.
     """
 
     program: Program
     host_ops: list[HostOp]
+    operations: int
     biases: dict[str, LeftBias]
     functions: list[CompiledFunction]
     buffers: Buffers
     origin: Modules | KeptProgram
+    again: Program | None = None
 
     def dump(self) -> StageDump | None:
         """Returns the program as text; None where it is an earlier job's, whose texts are kept."""
@@ -209,12 +222,16 @@ class Emitted(Compilation):
 
 @dataclass(frozen=True)
 class Simulated(Compilation):
-    """The program as it ran, its outputs by the model's own names, and what tells what limits it."""
+    """The program as it ran, its outputs by the model's own names, and what tells what limits it.
+
+    ``stream`` is how a stream of inputs ran, if the options want one.
+    """
 
     emitted: Emitted
     simulation: Simulation
     outputs: dict[str, Array]
     limits: Callable[[], Limits]
+    stream: StreamRun | None
 
     def save(self, out: Path) -> None:
         """Write ``inputs.npz`` and ``outputs.npz``, and the trace, if the options want it."""
@@ -254,6 +271,7 @@ class Verified(Compilation):
     """
 
     host_ops: list[HostOp]
+    operations: int
     biases: dict[str, LeftBias]
     functions: list[CompiledFunction]
     program: Program
@@ -261,6 +279,7 @@ class Verified(Compilation):
     simulation: Simulation
     outputs: dict[str, Array]
     limits: Callable[[], Limits]
+    stream: StreamRun | None
     unverified: str
     regions: RegionCache | None
     known: ProgramFacts | None
@@ -290,6 +309,7 @@ class Assessed(Compilation):
             facts = ProgramFacts(
                 names,
                 tuple(run.host_ops),
+                run.operations,
                 run.biases,
                 dict(run.buffers),
                 self.quality,

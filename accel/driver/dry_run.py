@@ -1,7 +1,8 @@
 """A dry run: what of a model an accelerator would run, how, in how many cycles, and why not the rest.
 
 Each launch is compiled and timed by itself, unlike ones once, or parts of it if it is large; what it computes is not
-simulated, and the program is not put together: layers that a job joins may take fewer cycles.
+simulated. Where all were compiled whole, and are no more instructions than may run as one, they are put together as a
+job does and timed so: launches that run on into one another take fewer cycles.
 Tilings are chosen as by a job whose ``schedule`` is ``quick``; a
 ``timed`` one tries those that are priced alike, and may cut a layer otherwise.
 """
@@ -16,29 +17,21 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs
 from accel.driver.job_stages import TO_PARTITION, pack_graph
-from accel.driver.launch_estimate import launch_cycles
+from accel.driver.launch_estimate import joined_cycles, launch_cycles
+from accel.driver.placement import estimated_end_to_end
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Unobserved
-from accel.errors import CompileError, InvalidProgram
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import name_nodes
 from accel.frontend.quantize.quantize_model import is_quantised
 from accel.frontend.read.load_model import LoadedModel, load_model
-from accel.frontend.read.model_info import NO_AXES, Axes
-from accel.host.host_graph_reader import check_graph
-from accel.host.operator_work import graph_work
-from accel.isa.family_registry import family_of
-from accel.joining.joined_launches import with_joined_steps
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, called_region, read_composite
-from accel.lowering.codegen.program_linking import outline
 from accel.lowering.ir.function_attributes import LAUNCHES, dump_region, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main, wholes
 from accel.region.kinds import VectorRegion
 from accel.region.tilings import Tiling
-from accel.report.end_to_end import planned_end_to_end
-from accel.report.end_to_end_documents import EndToEnd
 from accel.report.job_report import half_range_warnings, model_warnings, rounding_warnings
 from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode, UsedInstruction
 from accel.report.planned_launches import planned_launch, planned_program, used_instructions
@@ -46,7 +39,8 @@ from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import HostOp, Macs
 from accel.verify.input_tensors import Tensors
 
-_AS_USUAL = QuantisationOptions()
+_AS_USUAL = Options()
+_THAT_COUNT = {"seed", "host_nodes", "placement", "dims", "shapes", *QuantisationOptions.model_fields}
 _MOST_TIMED = 256  # unlike launches that are compiled; further ones take what those of their shape and tiling do
 _SPARE = 2_000_000  # instructions of large launches, as of dense layers where each takes a tile: some seconds
 
@@ -54,50 +48,36 @@ _SPARE = 2_000_000  # instructions of large launches, as of dense layers where e
 def plan_model(
     model: bytes,
     accelerator: Accelerator,
+    options: Options = _AS_USUAL,
     *,
     calibration: Tensors | None = None,
-    seed: int = 0,
     sources: Sources = NO_SOURCES,
-    axes: Axes = NO_AXES,
-    quantisation: QuantisationOptions = _AS_USUAL,
 ) -> Plan:
     """Run the job's stages up to ``pack``, and tell what they decided: after it nothing moves to the host or from it.
 
     Args:
         model: an ONNX file, float32 or QDQ.
         accelerator: the target.
+        options: of the job, of which those count that say how a model is read, quantised and placed.
         calibration: samples for each model input, as for a job; without any a float model gets random ones, as there.
-        seed: of those samples.
         sources: the files that these were read from, for the plan.
-        axes: what the model's dynamic axes are set to.
-        quantisation: how a float model is quantised.
 
     Raises:
         CyclopsError: what a job would raise before it compiles: of the model, the samples, or the accelerator.
     """
-    loaded, known = load_model(model, axes=axes), with_model(sources, model)
-    return plan_loaded_model(
-        loaded,
-        accelerator,
-        calibration=calibration,
-        seed=seed,
-        sources=known,
-        axes=axes,
-        quantisation=quantisation,
-    )
+    loaded, known = load_model(model, axes=options.axes), with_model(sources, model)
+    return plan_loaded_model(loaded, accelerator, options, calibration=calibration, sources=known)
 
 
 def plan_loaded_model(
     model: LoadedModel,
     accelerator: Accelerator,
+    options: Options = _AS_USUAL,
     *,
     calibration: Tensors | None = None,
-    seed: int = 0,
     sources: Sources = NO_SOURCES,
-    axes: Axes = NO_AXES,
-    quantisation: QuantisationOptions = _AS_USUAL,
 ) -> Plan:
-    """Plan a model that is loaded with ``axes``; the rest is as for a file.
+    """Plan a model that is loaded with the axes of ``options``; the rest is as for a file.
 
     Raises:
         CyclopsError: as :func:`plan_model`.
@@ -106,14 +86,19 @@ def plan_loaded_model(
     capabilities = Capabilities.of(target)
     info, original = model.info, model.model
     quantised = is_quantised(original)
-    chosen_so = quantisation.model_dump(include=set(QuantisationOptions.model_fields))
-    given_options = {"seed": seed, "dims": axes.dims, "shapes": axes.shapes} | chosen_so
-    made_from = provenance(sources, accelerator, given_options)
-    options = Options(seed=seed, **chosen_so)
+    options = Options(**options.model_dump(include=_THAT_COUNT))
+    made_from = provenance(sources, accelerator, options.model_dump(mode="json", include=_THAT_COUNT))
     job = CompilationInputs(target, options, info, original, calibration, {}, made_from, traces_passes=False)
     chosen = TO_PARTITION.run(Compilation(job), Unobserved())
     packed = pack_graph(chosen)
-    launches = list(_launches(chosen.module, packed.module, capabilities, RegionTimer(target, spare=_SPARE)))
+    timer = RegionTimer(target, spare=_SPARE)
+    launches = list(_launches(chosen.module, packed.module, capabilities, timer))
+    together = joined_cycles(packed.module, target, timer.lowered)
+    if together is not None:
+        launches = [
+            launch.model_copy(update={"estimated_cycles": cycles})
+            for launch, cycles in zip(launches, together, strict=True)
+        ]
     macs = sum(launch.macs for launch in launches)
     centred = [each.source for each in packed.imported.activations if not quantised and each.zero_point == 0]
     return Plan(
@@ -130,18 +115,10 @@ def plan_loaded_model(
         launches=launches,
         macs=Macs(total=info.macs, accelerator=macs, share=macs / info.macs if info.macs else 0.0),
         estimated_cycles=sum(launch.estimated_cycles or 0 for launch in launches),
-        end_to_end=_end_to_end(packed.module, accelerator, launches),
+        end_to_end=estimated_end_to_end(
+            packed.module, accelerator, [launch.estimated_cycles or 0 for launch in launches]
+        ),
     )
-
-
-def _end_to_end(packed: ir.IRModule, accelerator: Accelerator, launches: list[PlannedLaunch]) -> EndToEnd | None:
-    try:
-        program, graphs = outline(packed, accelerator)
-        program = with_joined_steps(program, family_of(accelerator))
-        works = [graph_work(check_graph(graph)) for graph in graphs]
-    except (CompileError, InvalidProgram):
-        return None
-    return planned_end_to_end(program, works, [launch.estimated_cycles or 0 for launch in launches])
 
 
 def _launches(

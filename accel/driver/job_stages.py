@@ -6,13 +6,13 @@
 
 import logging
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
 import onnx
-from tvm import transform
+from tvm import ir, transform
 
 from accel.accelerator.target import Target
 from accel.driver.compilation import (
@@ -32,22 +32,28 @@ from accel.driver.compilation import (
     Verified,
 )
 from accel.driver.fault_localization import locate_fault
-from accel.driver.kept_programs import KeptProgram, tensors_digest
+from accel.driver.kept_programs import KeptProgram, KeptPrograms, tensors_digest
+from accel.driver.placement import FastestPlacement
 from accel.driver.region_timer import RegionTimer
+from accel.driver.resident_tilings import staying_cost
 from accel.driver.run_options import QuantisationOptions
 from accel.driver.stage_chain import Observer, StageChain, start
 from accel.driver.stage_dumps import PassTexts
-from accel.errors import InternalError, InvalidModel, SimulationError, VerificationError
+from accel.errors import InternalError, InvalidAccelerator, InvalidModel, SimulationError, VerificationError
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
-from accel.frontend.integer_recovery.requantization import Requantize
+from accel.frontend.integer_recovery.requantization import Requantize, WideProduct
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
 from accel.isa.family_registry import arrangement_of, family_of, priced_exactly
 from accel.isa.hazard_findings import Hazards
+from accel.joining.input_stream import stream_program
 from accel.joining.joined_launches import join_launches
+from accel.joining.resident_tensors import keep_results
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.codegen.region_lowering import LoweredRegion
+from accel.lowering.ir.function_attributes import launched_operations
 from accel.lowering.movement.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
@@ -57,6 +63,7 @@ from accel.lowering.vector.instruction_cover import home_memory, runs_programs
 from accel.lowering.vector.vector_partition import place_vector_programs
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
+from accel.report.input_stream import StreamRun, stream_document, stream_run
 from accel.report.job_memory import memory_plan
 from accel.report.job_report import half_range_warnings, make_report, model_warnings, rounding_warnings, run_warnings
 from accel.report.program_limits import begin_limits
@@ -73,6 +80,7 @@ from accel.verify.vector_results import vector_results
 
 _log = logging.getLogger(__name__)
 _ON_THE_HOST = "every launch agrees: the host steps differ"
+_ON_THE_CHIP = "they are others where every result is stored in DRAM: one that stays on the chip is wrong"
 
 
 _SPARE = 4_000_000  # instructions of large launches that are timed to know what reads and writes where
@@ -122,17 +130,75 @@ def import_model(done: Quantised) -> Imported:
 
 
 def partition_graph(done: Imported) -> Partitioned:
-    """Returns the integer graph with a decision on every composite."""
-    job, module = done.job, done.imported.module
-    with _pass_texts(job) as texts, kept_capabilities(job.target, job.cache):
-        choice = job.kept.choice
-        if choice is None:
-            graph = read_graph(module, Capabilities.of(job.target), job.options.host_nodes)
-            job.kept.keep_graph(graph)
-            choice = job.kept.choice = _choose(job, graph)
-        timer = RegionTimer(job.target, job.cache)
-        module = place_vector_programs(marked(module, choice), job.target, timer, job.options.host_nodes)
+    """Returns the integer graph with a decision on every composite.
+
+    Raises:
+        InvalidAccelerator: ``options.placement`` is ``fastest``, and the document does not say what its host costs.
+    """
+    job = done.job
+    left: Mapping[str, str] = dict.fromkeys(job.options.host_nodes, "the job's options leave it to the host")
+    with kept_capabilities(job.target, job.cache):
+        if job.options.placement == "fastest":
+            left = _left_to_faster_host(done, left)
+        return _fastest(done, _choices(done, _first_choice(done, left), left), left)
+
+
+def _first_choice(done: Imported, left: Mapping[str, str]) -> RegionChoice:
+    """The regions with the cheapest tilings, as they are in DRAM; nodes of ``left`` have none."""
+    kept = done.job.kept
+    if kept.choice is None:
+        graph = read_graph(done.imported.module, Capabilities.of(done.job.target), left)
+        kept.keep_graph(graph)
+        kept.choice = _choose(done.job, graph)
+    return kept.choice
+
+
+def _marked(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> Partitioned:
+    job, timer = done.job, RegionTimer(done.job.target, done.job.cache)
+    module = marked(done.imported.module, choice)
+    with _pass_texts(job) as texts:  # passes over what is priced are none of the model's
+        module = place_vector_programs(module, job.target, timer, left)
     return Partitioned(job, done.imported, module, tuple(texts))
+
+
+def _choices(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> list[RegionChoice]:
+    """A choice, and what else it could be: tilings priced as if their data stayed on the chip, where that may be."""
+    job, options = done.job, done.job.options
+    staying = staying_cost(job.target.accelerator)
+    if staying is None or not job.feeds or options.on_chip == "off" or options.launches == "separate":
+        return [choice]
+    capabilities, cost = Capabilities.of(job.target), family_of(job.target.accelerator).tiling_cost
+    graph = read_graph(done.imported.module, capabilities, left)
+    other = choose_regions(graph, capabilities, cost, staying=staying)
+    return [choice] if other.dump() == choice.dump() else [choice, other]
+
+
+def _fastest(done: Imported, choices: Sequence[RegionChoice], left: Mapping[str, str]) -> Partitioned:
+    """The choice whose program takes the fewest cycles, with what stays on the chip; and all that was compiled."""
+    tried, cycles = dict[str, LoweredRegion](), list[int]()
+    for choice in choices if len(choices) > 1 else ():
+        partitioned = replace(_marked(done, choice, left), tried=dict(tried), passes=())
+        lowered = find_regions(pack_graph(partitioned))
+        for stage in REGION_STAGES:
+            lowered.regions.lower(stage.name)
+        cycles.append(simulate(emit_program(lowered).program, {}, function=False).cycles)
+        tried |= lowered.regions.compiled()
+    best = choices[cycles.index(min(cycles)) if cycles else 0]
+    return replace(_marked(done, best, left), tried=tried)
+
+
+def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str, str]:
+    job, host = done.job, done.job.target.accelerator.host
+    if host is None:
+        unknown = "nothing is known to be faster there: the document does not say what its host costs"
+        raise InvalidAccelerator(f"placement is fastest, and {unknown}", field="host")
+    job = replace(job, traces_passes=False)
+
+    def packed(nodes: Mapping[str, str]) -> ir.IRModule:
+        tried = replace(done, job=replace(job, kept=KeptPrograms()))
+        return pack_graph(_marked(tried, _first_choice(tried, nodes), nodes)).module
+
+    return FastestPlacement(packed, job.target, RegionTimer(job.target, spare=_SPARE)).left_to_host(left)
 
 
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
@@ -143,9 +209,12 @@ def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
 
 
 def find_program(job: CompilationInputs) -> KeptProgram | None:
-    """Returns the program that an earlier job compiled of the regions that this one chooses; None if there is none."""
+    """Returns the program that an earlier job compiled of the regions that this one chooses; None if there is none.
+
+    None for a stream of inputs, whose launches are joined anew: a program that is kept has them joined.
+    """
     graph = job.kept.find_graph()
-    if graph is None:
+    if graph is None or job.options.repeat > 1:
         return None
     job.kept.choice = _choose(job, graph)
     return job.kept.find(job.target.accelerator)
@@ -178,7 +247,8 @@ def pack_graph(done: Partitioned) -> Packed:
     if runs_programs(job.target):
         module = absorb_movement(module, job.target, timer.times)
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
-    return Packed(job, done.imported, module, left, tuple(texts), timer.lowered)
+    operations, tried = launched_operations(module), {**done.tried, **timer.lowered}
+    return Packed(job, done.imported, module, left, operations, tuple(texts), tried)
 
 
 def find_regions(packed: Packed) -> Lowered:
@@ -203,18 +273,27 @@ def emit_program(done: Lowered) -> Emitted:
     """Returns the program; its inputs and outputs are called as the model's are."""
     job, info = done.job, done.job.info
     lowered = done.regions.lowered()
-    program = emit(lowered, job.target.accelerator, arrangement_of(job.target.accelerator))
+    apart = program = emit(lowered, job.target.accelerator, arrangement_of(job.target.accelerator))
     if job.options.launches == "joined":
         program = join_launches(program, family_of(job.target.accelerator))
     ours, theirs = (*program.inputs, *program.outputs), (*info.inputs, *info.outputs)
-    program = renamed(program, {old: tensor.name for old, tensor in zip(ours, theirs, strict=True)})
+    names = {old: tensor.name for old, tensor in zip(ours, theirs, strict=True)}
+    program = renamed(program, names)
     fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
     functions = [CompiledFunction(name=name, cached=cached) for name, cached in done.regions.cached.items()]
     buffers = {name: region.buffers for name, region in lowered.objects.items()}
     program = replace(program, image=program.image | fed)
-    modules = Modules(done.packed, done.regions)
+    in_dram = program
+    if job.options.on_chip == "auto":
+        # results of vector programs are held against their bounds, so that they are stored in any case
+        program = keep_results(program, family_of(job.target.accelerator), stored=_rounds_floats(job.target))
+    modules = Modules(done.packed, done.regions, in_dram if program.residents else None)
     packed = done.packed
-    return Emitted(job, program, packed.host_ops, packed.imported.biases, functions, buffers, modules)
+    again = None
+    if job.options.repeat > 1:  # where results stay accesses order themselves, so that inputs follow as they are
+        again = program if program.residents else replace(renamed(apart, names), image=program.image)
+    biases, operations = packed.imported.biases, packed.operations
+    return Emitted(job, program, packed.host_ops, operations, biases, functions, buffers, modules, again)
 
 
 def simulate_program(done: Emitted) -> Simulated:
@@ -240,7 +319,30 @@ def simulate_program(done: Emitted) -> Simulated:
     names = zip(done.job.info.outputs, program.outputs, strict=True)
     outputs = {tensor.name: simulation.outputs[name] for tensor, name in names}
     limits = begin_limits(program, simulation, every=done.job.options.limits == "all")
-    return Simulated(done.job, done, simulation, outputs, limits)
+    return Simulated(done.job, done, simulation, outputs, limits, _streamed(done, simulation))
+
+
+def _streamed(done: Emitted, alone: Simulation) -> StreamRun | None:
+    """How a stream of inputs ran, if the options want one.
+
+    Raises:
+        CompiledTooLarge: it has more instructions than a stream may have.
+        VerificationError: its outputs are not those of the program ``alone``, or are so by luck.
+    """
+    inputs, program = done.job.options.repeat, done.again
+    if program is None:
+        return None
+    join = done.job.options.launches == "joined"
+    streamed = stream_program(program, inputs, family_of(program.accelerator), join=join)
+    simulation = simulate(streamed, {})
+    try:
+        check_equal(simulation.outputs, alone.outputs)
+    except VerificationError as error:
+        raise VerificationError(
+            f"after {inputs} inputs in a row, not after one: {error.detail}", field=error.field
+        ) from error
+    check_hazards(simulation, "as a stream of inputs ran")
+    return stream_run(simulation, inputs)
 
 
 def _rounds_floats(target: Target) -> bool:
@@ -298,6 +400,7 @@ def compare_outputs(done: Referenced) -> Verified:
     return Verified(
         done.job,
         emitted.host_ops,
+        emitted.operations,
         emitted.biases,
         emitted.functions,
         emitted.program,
@@ -305,6 +408,7 @@ def compare_outputs(done: Referenced) -> Verified:
         simulated.simulation,
         simulated.outputs,
         simulated.limits,
+        simulated.stream,
         done.unverified,
         origin.regions if isinstance(origin, Modules) else None,
         origin.facts if isinstance(origin, KeptProgram) else None,
@@ -345,6 +449,7 @@ def report_job(done: Assessed) -> Reported:
         run.simulation,
         total_macs=job.info.macs,
         host_ops=run.host_ops,
+        operations=run.operations,
         quantisation=done.quality.figures,
         provenance=job.provenance,
         unverified=run.unverified,
@@ -356,6 +461,10 @@ def report_job(done: Assessed) -> Reported:
             *half_range_warnings(centred, job.original, job.target.accelerator.title),
         ],
     )
+    if run.stream is not None:
+        clock = job.target.accelerator.clock_mhz
+        stream = stream_document(run.stream, job.options.repeat, report.end_to_end, clock)
+        report = report.model_copy(update={"stream": stream})
     figures = done.tensors.figures
     found = {"floats": list(run.floats), "tensors": figures, "most_lost": where_most_is_lost(figures)}
     report = report.model_copy(update={"functions": run.functions, "limits": run.limits(), **found})
@@ -369,13 +478,14 @@ def requantisation(target: Target) -> tuple[Requantize, Scales]:
     capabilities = Capabilities.of(target)
     if capabilities.scales:
         return "scale", "free"
-    return capabilities.multiplies or "shift", "power of two"
+    return capabilities.wide_product or capabilities.multiplies or "shift", "power of two"
 
 
 def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
     """Returns how a float model is quantised for ``target``."""
     requantize, scales = requantisation(target)
-    at_once = requantize in ("multiply at once", "multiply and round")
+    at_once = isinstance(requantize, WideProduct) or requantize in ("multiply at once", "multiply and round")
+    at_once = at_once and Capabilities.of(target).multiplies_channels
     by_channel = options.weight_scales == "channel" or (options.weight_scales == "auto" and at_once)
     # where results do not lie as data the host lays these out, and loads that pad leave it less to write
     shifting: ZeroPoints = "fused" if target.contraction.results_are_data else "unpadded"
@@ -415,12 +525,17 @@ def _pass_texts(job: CompilationInputs) -> Iterator[list[tuple[str, str | None]]
 
 def _located(error: VerificationError, simulated: Simulated) -> str:
     """Where a difference began, in words; what fails on the way is noted on ``error``, which counts for more."""
-    program, origin = simulated.emitted.program, simulated.emitted.origin
+    program, origin, simulation = simulated.emitted.program, simulated.emitted.origin, simulated.simulation
     if isinstance(origin, KeptProgram):
         return "the program is an earlier job's"
     fed = {name: program.image[name] for name in program.inputs}
     try:
-        fault = locate_fault(origin.packed.module, program, simulated.simulation, fed)
+        if origin.in_dram is not None:  # results that stay on the chip are not there to be compared
+            program, stayed = origin.in_dram, simulation
+            simulation = simulate(program, {}, timing=False)
+            if any((simulation.outputs[name] != stayed.outputs[name]).any() for name in program.outputs):
+                return _ON_THE_CHIP
+        fault = locate_fault(origin.packed.module, program, simulation, fed)
     except Exception as other:  # noqa: BLE001 - whatever it is, the difference is what is told
         error.add_note("".join(traceback.format_exception(other)))
         return f"where it began could not be located: {type(other).__name__}: {other}"
@@ -496,9 +611,9 @@ def with_program(kept: KeptProgram) -> StageChain[Compilation, Reported]:
         for number, stage in enumerate(TO_PROGRAM.stages):
             observer.begin(stage, number)
         observer.made(kept.artifacts)
-        functions = [CompiledFunction(name=name, cached=True) for name in kept.facts.functions]
-        program = replace(kept.program, expected={})
         facts = kept.facts
-        return Emitted(start_of_job.job, program, list(facts.host_ops), facts.biases, functions, facts.buffers, kept)
+        functions = [CompiledFunction(name=name, cached=True) for name in facts.functions]
+        program, left, done = replace(kept.program, expected={}), list(facts.host_ops), facts.operations
+        return Emitted(start_of_job.job, program, left, done, facts.biases, functions, facts.buffers, kept)
 
     return _to_report(StageChain(TO_PROGRAM.stages, recall))

@@ -20,6 +20,8 @@ from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Phase
 from accel.errors import CyclopsError
 from accel.frontend.integer_recovery.rounding_bias import LeftBias
+from accel.isa.family_registry import family_of
+from accel.joining.resident_tensors import can_keep
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph, load_graph
 from accel.lowering.partition.graph_partition import RegionChoice
@@ -37,7 +39,7 @@ _TEXTS = "tir"
 _PACKED = (".json", ".txt")  # of parts that shrink
 _FAST = 1  # zlib's level
 _MOST_KEPT = 32 << 20  # bytes of a job's artifacts
-_TIMELESS_OPTIONS = {"seed", "host_nodes", "dims", "shapes", "launches", *QuantisationOptions.model_fields}
+_TIMELESS_OPTIONS = {"seed", "host_nodes", "dims", "shapes", "launches", "on_chip", *QuantisationOptions.model_fields}
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class ProgramFacts:
     Attributes:
         functions: names of the accelerator's functions.
         host_ops: the nodes that the host runs.
+        operations: of the arithmetic that its launches do.
         biases: the mean errors of rounding, by node.
         buffers: of the functions on the chip, by function.
         quality: how near the outputs are to the original model's.
@@ -57,6 +60,7 @@ class ProgramFacts:
 
     functions: tuple[str, ...]
     host_ops: tuple[HostOp, ...]
+    operations: int
     biases: dict[str, LeftBias]
     buffers: dict[str, tuple[ScratchpadBuffer, ...]]
     quality: Qualities
@@ -123,8 +127,13 @@ class KeptPrograms:
         calibration: Tensors | None,
         feeds: Tensors,
     ) -> "KeptPrograms":
-        """Those of a job, if its outputs are verified and its model is named; none of one with intermediates."""
+        """Those of a job, if its outputs are verified and its model is named; none of one with intermediates.
+
+        Nor of one whose nodes are placed by times: it may have other regions in other times.
+        """
         if cache is None or provenance.model is None or not options.verify_seconds or options.intermediates:
+            return cls()
+        if options.placement == "fastest":
             return cls()
         parts = (
             provenance.model,
@@ -133,7 +142,8 @@ class KeptPrograms:
             options.model_dump_json(include=_TIMELESS_OPTIONS),
             tensors_digest(calibration or {}),
             tensors_digest(feeds),
-            accelerator.untimed().model_dump_json(),
+            # where results may stay on the chip, times decide which do
+            (accelerator if _decides_by_time(accelerator, options) else accelerator.untimed()).model_dump_json(),
             accelerator.title,  # which is in texts
         )
         return cls(cache, cache_key("program", *parts))
@@ -175,6 +185,10 @@ class KeptPrograms:
 
     def _part(self, what: str) -> str:
         return cache_key("kept", self._key, what)
+
+
+def _decides_by_time(accelerator: Accelerator, options: Options) -> bool:
+    return options.on_chip == "auto" and can_keep(accelerator, family_of(accelerator))
 
 
 def tensors_digest(tensors: Tensors) -> str:

@@ -1,11 +1,26 @@
-"""The cycles of launches that are too large to be timed, from parts of them that are not."""
+"""The cycles of launches for a plan: of those too large to be timed from parts of them, of small ones run as one."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from tvm import ir
+
+from accel.accelerator.target import Target
+from accel.errors import CyclopsError
+from accel.isa.family_registry import arrangement_of, family_of
+from accel.joining.joined_launches import can_join, join_launches
+from accel.joining.launch_parts import MOST
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.codegen.region_lowering import LoweredRegion
+from accel.lowering.ir.function_attributes import REGION, region_functions
+from accel.lowering.ir.host_runs import LaunchRun, split_main
+from accel.lowering.pipeline import REGION_STAGES
+from accel.program.program_model import Launch
 from accel.region.kinds import AnyRegion, Region
 from accel.region.shapes import Convolution
+from accel.simulate.engine import simulate
 
 CycleTimer = Callable[[AnyRegion], int | None]
 """Times a region alone; None where it cannot, or has too many instructions."""
@@ -42,6 +57,40 @@ def launch_cycles(region: AnyRegion, timer: CycleTimer) -> int | None:
         return None
     both = min(stack.more, row.more)  # what the first tile of a row or a stack loads is there for further ones
     return round(stack.at(stacks) + (rows - 1) * row.more + (stacks - 1) * (rows - 1) * both)
+
+
+def joined_cycles(
+    packed: ir.IRModule, target: Target, lowered: Mapping[str, LoweredRegion | bytes]
+) -> list[int] | None:
+    """Returns the cycles of each launch as they run as one, those of a job's layers.
+
+    None where the accelerator joins none, or where that is not known of all: a launch was not compiled whole, or they
+    are more instructions than run as one.
+
+    Args:
+        packed: after the stage ``pack``.
+        target: what it is for.
+        lowered: regions that were compiled, by their attribute.
+    """
+    accelerator = target.accelerator
+    family, runs = family_of(accelerator), [run for run in split_main(packed) if isinstance(run, LaunchRun)]
+    regions = {name: lowered.get(str(function.attrs[REGION])) for name, function in region_functions(packed).items()}
+    called = [regions[run.call.args[0]] for run in runs]
+    made = [each.made for each in called if isinstance(each, LoweredRegion)]
+    if len(made) < max(len(runs), 2) or sum(len(each.code.words) for each in made) > MOST:
+        return None
+    if not can_join(accelerator, family):
+        return None
+    stages = {stage.name: stage.run for stage in REGION_STAGES}
+    try:
+        module = RegionCache(packed, target, stages, None, lowered).lowered()
+        program = join_launches(emit(module, accelerator, arrangement_of(accelerator)), family)
+        if not any(isinstance(step, Launch) and step.joined for step in program.steps):
+            return None
+        results = simulate(program, {}, function=False).launches
+    except CyclopsError:  # what a job would say, and a launch by itself may not
+        return None
+    return [result.timing.cycles for result in results if result.timing is not None]
 
 
 @dataclass(frozen=True)

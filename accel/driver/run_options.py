@@ -19,8 +19,17 @@ WeightScales = Literal["auto", "tensor", "channel"]
 Launches = Literal["joined", "separate"]
 """Whether layers that no host step parts run as one launch, or each as its own."""
 
+Placement = Literal["accelerator", "fastest"]
+"""Whether all that the accelerator can run is its, or what makes the whole faster, end to end."""
+
+OnChip = Literal["auto", "off"]
+"""Whether results stay on the chip from launch to launch."""
+
 Tried = Literal["some", "all"]
 """Which changes a report tries."""
+
+MOST_INPUTS = 64
+"""Inputs of a stream."""
 
 _Name = Annotated[str, Field(max_length=512)]
 _Extent = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
@@ -75,6 +84,12 @@ class Options(RunOptions, QuantisationOptions):
         description="nodes of the model that the host shall run, though the accelerator could; what is fused with one "
         "of them goes with it",
     )
+    placement: Placement = Field(
+        "accelerator",
+        description="where operators go: to the `accelerator` wherever it can run them, or to the host where the whole "
+        "is `fastest` so, with launches, host and movement as a dry run estimates them; `host_ops` say how much. "
+        "For an accelerator whose document has a `host`",
+    )
     dims: dict[_Name, _Extent] = Field(
         default_factory=dict,
         max_length=1000,
@@ -96,8 +111,23 @@ class Options(RunOptions, QuantisationOptions):
     launches: Launches = Field(
         "joined",
         description="whether layers that no host step parts run as one launch, so that one is loaded for while another "
-        "computes, where the accelerator can order them by its tokens (`joined`), or each as a launch of its own "
+        "computes, where tokens, addresses or fences can order them (`joined`), or each as a launch of its own "
         "(`separate`)",
+    )
+    repeat: int = Field(
+        1,
+        ge=1,
+        le=MOST_INPUTS,
+        strict=True,
+        exclude_if=lambda inputs: inputs == 1,
+        description="inputs of the network that are run one after the other, to report what the first one takes and "
+        "what each further one adds (`stream`); all are the sample that is verified. 1: no stream",
+    )
+    on_chip: OnChip = Field(
+        "auto",
+        description="whether results stay on the chip until the layers behind have read them there, where the "
+        "accelerator leaves results in a memory that it reads, and layers run as one launch: `auto`, where that takes "
+        "fewer cycles, or as many and fewer bytes of DRAM; `off`, never",
     )
     verify_seconds: float = Field(
         300,

@@ -16,6 +16,8 @@ CASTS: Mapping[str, str] = MappingProxyType(
         "u16": "uint16",
         "i32": "int32",
         "u32": "uint32",
+        "i48": "int48",
+        "i64": "int64",
         "f32": "float32",
     }
 )
@@ -43,6 +45,14 @@ def limits(dtype: str) -> tuple[int, int]:
     """Returns the least and the greatest value of an integer type."""
     bits = bits_of(dtype)
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed(dtype) else (0, (1 << bits) - 1)
+
+
+def held_as(dtype: str) -> str:
+    """Returns the type in which a host holds numbers of a type: its own, or the next wider one of whole bytes in twos.
+
+    A number of ``int48`` is an ``int64`` of which the upper 16 bits repeat the sign.
+    """
+    return "int64" if dtype == "int48" else dtype
 
 
 def single(value: float) -> float:

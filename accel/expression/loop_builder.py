@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
+from accel.expression.element_types import held_as, is_float
 from accel.expression.syntax_tree import Access, AffineIndex, Index, Literal, Lookup, Scalar, index_terms
 from accel.expression.table_lookup import lookup
 from accel.expression.tir_arithmetic import combine, convert, literal, operation, scalar
@@ -18,7 +19,7 @@ class Place:
     """Where a tensor lies in a flat buffer of its element type.
 
     Attributes:
-        buffer: one-dimensional.
+        buffer: one-dimensional, of the type in which a host holds the tensor's elements.
         base: the element of the buffer that is the tensor's first; its integer type is that of all index arithmetic.
         strides: elements between neighbours along each axis; row-major and dense if None.
     """
@@ -33,23 +34,79 @@ def build_loops(
     places: Mapping[str, Place],
     scalars: Mapping[str, tirx.Expr],
     tables: Mapping[str, Any] | None = None,
+    begun: list[tirx.Stmt] | None = None,
 ) -> tirx.Stmt:
     """Returns one execution of ``typed``, to be compiled for the host by LLVM.
 
     ``places`` has the target and every operand, ``scalars`` an expression for each scalar: float32, or an integer of
     any type; ``tables`` a buffer for the numbers of each table. A sum runs in the order of the reduced axes, the last
     fastest, whatever the order of the loops.
+
+    What executions with other bases share is put into ``begun``, if given, to run once before them all. They may write
+    to nothing but the target in between.
     """
     loops = _Loops(typed, places, scalars, tables or {})
     if not typed.statement.reduced:
         return loops.elementwise()
-    return loops.rows() if loops.rows_are_dense() else loops.sums()
+    if loops.rows_are_dense():
+        return loops.rows()
+    turned = loops.turned() if begun is not None else None
+    if begun is None or turned is None:
+        return loops.sums()
+    begun += [statement for each in turned.values() for statement in each.begin()]
+    there = {name: each.place for name, each in turned.items()}
+    rows = _Loops(typed, {**places, **there}, scalars, tables or {}).rows()
+    return tirx.SeqStmt([*(each.fill() for each in turned.values()), rows])
 
 
 _Point = dict[str, tirx.Expr]  # where on each axis
 _MOST_LANES = 64  # of a vector; LLVM cuts it to the host's registers
+_FEWEST_ROWS = 4  # elements of a row of floats for which operands are turned
 _FEWEST_LANES = 8  # below that, a long loop is left to LLVM
+_MOST_TURNED = 1 << 14  # elements of an operand that is turned, on the stack
 _Body = Callable[[_Point], tirx.Stmt]
+
+
+class _Turned:
+    """An operand whose copy has the target's last axis last, so that rows of it are dense.
+
+    The copy is kept as long as the operand begins at the same element of its buffer.
+    """
+
+    def __init__(self, tensor: Place, strides: Sequence[int], extents: Sequence[int], row: int) -> None:
+        self._tensor, self._strides, self._extents = tensor, strides, extents
+        self._type = str(tensor.base.ty.dtype)
+        self._others, self._row = [axis for axis in range(len(extents)) if axis != row], row
+        steps, pitch = [0] * len(extents), 1
+        for axis in (row, *reversed(self._others)):
+            steps[axis], pitch = pitch, pitch * extents[axis]
+        copy = tirx.decl_buffer((pitch,), tensor.buffer.dtype, "turned", scope="local")
+        self._held = tirx.decl_buffer((1,), self._type, "held", scope="local")
+        self.place = Place(copy, self._constant(0), tuple(steps))
+
+    def _constant(self, value: int) -> tirx.Expr:
+        return tirx.const(value, self._type)
+
+    def begin(self) -> list[tirx.Stmt]:
+        """Returns what makes room for the copy, of nothing yet."""
+        nothing = tirx.BufferStore(self._held, self._constant(-1), [self._constant(0)])
+        return [tirx.AllocBuffer(self.place.buffer), tirx.AllocBuffer(self._held), nothing]
+
+    def fill(self) -> tirx.Stmt:
+        """Returns what copies the operand, unless the copy is of it."""
+        assert self.place.strides is not None
+        variables = [tirx.Var(f"axis{axis}", self._type) for axis in range(len(self._extents))]
+        source, target = self._tensor.base, self.place.base
+        for variable, stride, step in zip(variables, self._strides, self.place.strides, strict=True):
+            source, target = source + variable * stride, target + variable * step
+        body: tirx.Stmt = tirx.BufferStore(self.place.buffer, tirx.BufferLoad(self._tensor.buffer, [source]), [target])
+        for axis in (*reversed(self._others), self._row):  # it is read as it lies
+            extent = self._constant(self._extents[axis])
+            body = tirx.For(variables[axis], self._constant(0), extent, tirx.ForKind.SERIAL, body)
+        zero = self._constant(0)
+        note = tirx.BufferStore(self._held, self._tensor.base, [zero])
+        other = tirx.BufferLoad(self._held, [zero]) != self._tensor.base
+        return tirx.IfThenElse(other, tirx.SeqStmt([body, note]), None)
 
 
 class _Loops:
@@ -101,7 +158,7 @@ class _Loops:
 
     def sums(self) -> tirx.Stmt:
         """Returns loops of one sum for each element, in a register."""
-        total = tirx.decl_buffer((1,), self._typed.dtype, "total", scope="local")
+        total = tirx.decl_buffer((1,), held_as(self._typed.dtype), "total", scope="local")
         first = tirx.const(0, self._index_type)
 
         def body(point: _Point) -> tirx.Stmt:
@@ -122,6 +179,41 @@ class _Loops:
         axis = self._written[-1]
         steps = [self._stride(access, axis) for access in self._typed.statement.accesses]
         return self._stride(self._target, axis) == 1 and all(step in (0, 1) for step in steps)
+
+    def turned(self) -> dict[str, _Turned] | None:
+        """Returns the operands whose rows are not dense, by name, as copies that are; None where rows do not help.
+
+        They help sums of floats, whose order lets nothing but rows be added at once.
+        """
+        if not is_float(self._typed.dtype) or not self._written or self._stride(self._target, self._written[-1]) != 1:
+            return None
+        row, buffer = self._written[-1], self._places[self._target.name].buffer
+        if self._typed.extents[row] < _FEWEST_ROWS:
+            return None
+        found: dict[str, _Turned] = {}
+        indices: dict[str, tuple[Index, ...]] = {}
+        for access in self._typed.statement.accesses:
+            if self._places[access.name].buffer.same_as(buffer):
+                return None
+            if indices.setdefault(access.name, access.indices) != access.indices:
+                return None
+            if self._stride(access, row) in (0, 1) or access.name in found:
+                continue
+            copied = self._copied(access, row)
+            if copied is None:
+                return None
+            found[access.name] = copied
+        return found
+
+    def _copied(self, access: Access, row: str) -> _Turned | None:
+        """An operand as a copy; None where its indices are more than axes, or it is too large."""
+        axes = [index for index in access.indices if isinstance(index, str)]
+        strides = [stride for stride in self._strides[access.name] if isinstance(stride, int)]
+        extents = [self._typed.extents[axis] for axis in axes]
+        plain = len(set(axes)) == len(strides) == len(access.indices) and row in axes
+        if not plain or math.prod(extents) > _MOST_TURNED:
+            return None
+        return _Turned(self._places[access.name], strides, extents, axes.index(row))
 
     def _stride(self, access: Access, axis: str) -> int | None:
         """Elements between neighbours along ``axis``, or None where that is not known."""
@@ -148,7 +240,7 @@ class _Loops:
         return tirx.For(variable, zero, count, kind, body)
 
     def _zero(self) -> tirx.Expr:
-        return tirx.const(0, self._typed.dtype)
+        return tirx.const(0, held_as(self._typed.dtype))
 
     def _index(self, access: Access, point: _Point) -> tirx.Expr:
         index = self._places[access.name].base

@@ -244,6 +244,15 @@ def with_scalars(expression: Expression, values: Mapping[str, int]) -> Expressio
     return with_leaves(expression, number)
 
 
+def with_sums(expression: Expression) -> Expression:
+    """Returns the expression with one number for each sum of two."""
+    made = with_children(expression, [with_sums(child) for child in children(expression)])
+    match made:
+        case Binary("+" | "-" as sign, Literal(int() as left), Literal(int() as right)):
+            return Literal(left + right if sign == "+" else left - right)
+    return made
+
+
 @dataclass(frozen=True)
 class Statement:
     """``target = value``, or a combination of both: the sum for ``+=``, else the ``max=`` or ``min=`` of them.

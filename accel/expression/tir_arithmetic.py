@@ -2,7 +2,8 @@
 
 TVM assumes of its own arithmetic that it neither overflows nor has counts or values out of range, and simplifies by
 that; LLVM may fuse a product with a sum. So integers are computed where nothing overflows and cut to their type by
-operations that TVM does not see through; LLVM turns that back into the plain wrapping instruction.
+operations that TVM does not see through; LLVM turns that back into the plain wrapping instruction. Numbers of 48 bits
+are held in 64.
 """
 
 import operator
@@ -11,7 +12,7 @@ from typing import Any
 
 from tvm import tirx
 
-from accel.expression.element_types import bits_of, is_float, is_signed, limits
+from accel.expression.element_types import bits_of, held_as, is_float, is_signed, limits
 from accel.expression.float_functions import float_function
 from accel.expression.syntax_tree import (
     FLOAT_FUNCTIONS,
@@ -33,6 +34,9 @@ _COMPARISONS = {"<": tirx.LT, "<=": tirx.LE, ">": tirx.GT, ">=": tirx.GE, "==": 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "^": operator.xor}
 _OPERATORS |= {"|": operator.or_, "/": tirx.Div}
 _WIDE = "int64"
+_UNSIGNED = "uint64"
+_WIDEST = "int128"  # what sums and products of numbers of more than 32 bits do not overflow
+_USUAL = 32  # bits
 
 
 def literal(dtype: str, value: float) -> Value:
@@ -40,7 +44,7 @@ def literal(dtype: str, value: float) -> Value:
     if is_float(dtype):
         (bits,) = struct.unpack("<i", struct.pack("<f", value))
         return tirx.reinterpret(dtype, hidden(tirx.const(bits, "int32")))
-    return hidden(tirx.const(int(value), dtype))
+    return hidden(tirx.const(int(value), held_as(dtype)))
 
 
 def scalar(value: Value, dtype: str) -> Value:
@@ -64,7 +68,11 @@ def _hidden_float(value: Value) -> Value:
 
 def cut(value: Value, dtype: str) -> Value:
     """Returns the low bits of an integer."""
-    return hidden(tirx.Cast(dtype, value))
+    low, spare = hidden(tirx.Cast(held_as(dtype), value)), bits_of(held_as(dtype)) - bits_of(dtype)
+    if not spare:
+        return low
+    up = tirx.reinterpret(_UNSIGNED, low) << tirx.const(spare, _UNSIGNED)
+    return hidden(tirx.reinterpret(_WIDE, up)) >> tirx.const(spare, _WIDE)
 
 
 def operation(node: TypedExpression, below: list[Value]) -> Value:
@@ -97,7 +105,7 @@ def combine(combiner: Combiner, dtype: str, total: Value, term: TypedExpression,
         return _call(combiner, dtype, [total, value])
     if is_float(dtype):
         return total + _alone(term, value)
-    return cut(tirx.Cast(_WIDE, total) + tirx.Cast(_WIDE, value), dtype)
+    return _integer("+", dtype, total, value)
 
 
 def convert(value: Value, source: str, dtype: str) -> Value:
@@ -113,14 +121,14 @@ def convert(value: Value, source: str, dtype: str) -> Value:
         return _truncated(value, dtype)
     (low, high), (least_held, most_held) = limits(source), limits(dtype)
     if least_held <= low and high <= most_held:
-        return tirx.Cast(dtype, value)
+        return tirx.Cast(held_as(dtype), value)
     return cut(tirx.Cast(_WIDE, value), dtype)
 
 
 def _truncated(value: Value, dtype: str) -> Value:
     """Towards zero, from floats held within the type; what they hold beyond the last is that."""
     low, high = limits(dtype)
-    wide = dtype if bits_of(dtype) == 32 else "int32"
+    wide = dtype if bits_of(dtype) == _USUAL else "int32" if bits_of(dtype) < _USUAL else _WIDE
     held = greatest(value, literal("float32", low))
     whole = tirx.Select(held < literal("float32", high), tirx.Cast(wide, held), hidden(tirx.const(high, wide)))
     number = tirx.EQ(_hidden_float(value), value)
@@ -128,8 +136,10 @@ def _truncated(value: Value, dtype: str) -> Value:
 
 
 def _integer(sign: str, dtype: str, left: Value, right: Value) -> Value:
-    """In 64 bits nothing of 32 bits overflows; products of unsigned ones need all of them."""
-    wide = "uint64" if sign == "*" and not is_signed(dtype) else _WIDE
+    """In 64 bits nothing of 32 bits overflows, and in 128 nothing of 64; products of unsigned ones need all of 64."""
+    wide = _UNSIGNED if sign == "*" and not is_signed(dtype) else _WIDE
+    if bits_of(dtype) > _USUAL and sign in ("+", "-", "*"):
+        wide = _WIDEST
     return cut(_OPERATORS[sign](tirx.Cast(wide, left), tirx.Cast(wide, right)), dtype)
 
 
@@ -149,7 +159,7 @@ def _selected(comparison: str, dtype: str, below: list[Value]) -> Value:
 def _negated(dtype: str, value: Value) -> Value:
     if is_float(dtype):
         return value * tirx.const(-1.0, dtype)
-    return cut(tirx.const(0, _WIDE) - tirx.Cast(_WIDE, value), dtype)
+    return _integer("-", dtype, hidden(tirx.const(0, held_as(dtype))), value)
 
 
 def _alone(node: TypedExpression, value: Value) -> Value:
@@ -166,10 +176,10 @@ def _shift_by(dtype: str, value: Value, count: int) -> Value:
     if beyond and (count < 0 or not is_signed(dtype)):
         return literal(dtype, 0)
     if count >= 0:
-        return hidden(value) >> tirx.const(min(count, bits - 1), dtype)
-    unsigned = f"uint{bits}"
+        return hidden(value) >> tirx.const(min(count, bits - 1), held_as(dtype))
+    unsigned = f"u{held_as(_as_signed(dtype))}"
     up = tirx.reinterpret(unsigned, hidden(value)) << tirx.const(-count, unsigned)
-    return hidden(tirx.reinterpret(dtype, up))
+    return cut(tirx.reinterpret(held_as(dtype), up), dtype)
 
 
 def _shift(dtype: str, value: Value, count: Value, *, left: bool) -> Value:
@@ -178,17 +188,22 @@ def _shift(dtype: str, value: Value, count: Value, *, left: bool) -> Value:
     none, most = tirx.const(0, _WIDE), tirx.const(bits, _WIDE)
     counted = tirx.max(tirx.min(tirx.Cast(_WIDE, count), most), -most)
     rightwards = -counted if left else counted
-    unsigned = f"uint{bits}"
+    held = held_as(dtype)
+    unsigned = f"u{held_as(_as_signed(dtype))}"
 
     def amount(steps: Value, kind: str) -> Value:
         return tirx.Cast(kind, tirx.max(tirx.min(steps, tirx.const(bits - 1, _WIDE)), none))
 
-    down = value >> amount(rightwards, dtype)
+    down = value >> amount(rightwards, held)
     if not is_signed(dtype):
         down = tirx.Select(rightwards < most, down, tirx.const(0, dtype))
     up = tirx.reinterpret(unsigned, value) << amount(-rightwards, unsigned)
     up = tirx.Select(-rightwards < most, up, tirx.const(0, unsigned))
-    return tirx.Select(rightwards < none, tirx.reinterpret(dtype, up), down)
+    return tirx.Select(rightwards < none, cut(tirx.reinterpret(held, up), dtype), down)
+
+
+def _as_signed(dtype: str) -> str:
+    return dtype.removeprefix("u")
 
 
 def _call(function: str, dtype: str, below: list[Value]) -> Value:

@@ -12,7 +12,7 @@ from tvm import sym, tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal
 
-from accel.expression.element_types import TensorType, bits_of, is_float, is_signed
+from accel.expression.element_types import TensorType, bits_of, is_float, is_signed, limits
 from accel.expression.matcher import Accept, Bound, Matcher, TooManySteps
 from accel.expression.syntax_tree import (
     FLOAT_FUNCTIONS,
@@ -131,6 +131,11 @@ def _shift(node: TypedExpression, value: tirx.Expr, count: tirx.Expr, leaf: Leaf
     most = bits_of(node.dtype) - 1
     if abs(steps) > most and (steps < 0 or not is_signed(node.dtype)):
         return tirx.const(0, node.dtype)
+    if isinstance(value, tirx.Cast) and isinstance(value.value, tirx.IntImm):  # TVM folds index types alone
+        number, (low, high) = int(value.value), limits(node.dtype)
+        shifted = number >> min(steps, most) if steps >= 0 else number << -steps
+        if low <= shifted <= high:
+            return tirx.const(shifted, node.dtype)
     by = tirx.const(min(abs(steps), most), node.dtype)
     return tirx.RShift(value, by) if steps >= 0 else tirx.LShift(value, by)
 

@@ -6,7 +6,7 @@ what only gives a tensor another shape, is nothing.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +33,17 @@ class OperatorWork:
     def moves(self) -> bool:
         """Whether it moves elements and computes none."""
         return set(self.elements) == {"movement"}
+
+
+def operations(works: Iterable[OperatorWork]) -> int:
+    """Returns the arithmetic of nodes: two operations of each multiply-accumulate, one of each other element.
+
+    Movement is none, and neither is a change of type.
+    """
+    per_element: dict[OperatorClass, int] = {"movement": 0, "contraction": 2}
+    return sum(
+        per_element.get(kind, 1) * count for work in works if work.op != "Cast" for kind, count in work.elements.items()
+    )
 
 
 def graph_work(checked: CheckedGraph) -> list[OperatorWork]:

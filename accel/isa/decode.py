@@ -16,6 +16,7 @@ from accel.isa import decode_kernel as kernel
 from accel.isa.compiled_kernels import Signature
 from accel.isa.kernel_types import MATRIX, VECTOR, Array
 from accel.util.arrays import Int64, Words
+from accel.util.same_object import SameObject
 
 T = TypeVar("T")
 
@@ -62,6 +63,23 @@ class Decoded:
         columns = np.zeros((len(layout.names), len(rest)), np.int64)
         kernel.split_fields(self.kind, layout.fields, layout.starts, layout.covered, columns, rest)
         return dict(zip(layout.names, columns, strict=True)), rest, columns
+
+    def limits(self) -> dict[str, tuple[int, int]]:
+        """Returns the least and the greatest value of each of the columns, which are not made for it; 0 of no rows."""
+        names, numbers = self.layout.names, np.iinfo(np.int64)
+        low, high = np.full(len(names), numbers.max), np.full(len(names), numbers.min)
+        kernel.limit_fields(self.kind, self.layout.fields, self.layout.starts, self.words, low, high)
+        sorts = np.bincount(self.kind, minlength=len(self.accelerator.instructions))
+        rows = dict.fromkeys(names, 0)
+        for instruction, count in zip(self.accelerator.instructions, sorts.tolist(), strict=True):
+            for field in instruction.fields:
+                if field.bits:
+                    rows[field.name] += count
+        found: dict[str, tuple[int, int]] = {}
+        for name, least, most in zip(names, low.tolist(), high.tolist(), strict=True):
+            everywhere = rows[name] == len(self)  # else it is 0 somewhere
+            found[name] = (least, most) if everywhere else (min(least, 0), max(most, 0))
+        return found if len(self) else dict.fromkeys(names, (0, 0))
 
     @cached_property
     def _derived(self) -> dict[object, object]:
@@ -126,27 +144,14 @@ class EncodingArrays:
     names: tuple[str, ...]
 
 
-class SameAccelerator:
-    """An accelerator as the key of a cache: the same object is the same accelerator, which nothing changes."""
-
-    def __init__(self, accelerator: Accelerator) -> None:
-        self.accelerator = accelerator
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SameAccelerator) and other.accelerator is self.accelerator
-
-    def __hash__(self) -> int:
-        return id(self.accelerator)
-
-
 def encoding_arrays(accelerator: Accelerator) -> EncodingArrays:
     """Returns the encodings of a document, computed once for one that is used again."""
-    return _encoding_arrays(SameAccelerator(accelerator))
+    return _encoding_arrays(SameObject(accelerator))
 
 
 @functools.lru_cache(maxsize=16)
-def _encoding_arrays(same: SameAccelerator) -> EncodingArrays:
-    accelerator = same.accelerator
+def _encoding_arrays(same: SameObject[Accelerator]) -> EncodingArrays:
+    accelerator = same.value
     size = accelerator.word_bits // 64
     masks, values, covered = ([[0] * size for _ in accelerator.instructions] for _ in range(3))
     names: dict[str, int] = {}
@@ -197,6 +202,13 @@ def decode(accelerator: Accelerator, words: Words, first: int = 0) -> Decoded:
     return Decoded(accelerator, kind, words, layout, first)
 
 
+def decoded_again(accelerator: Accelerator, words: Words, kind: npt.NDArray[np.int16], first: int = 0) -> Decoded:
+    """Returns what :func:`decode` found of words before, of which the ``kind`` (n,) is kept."""
+    return Decoded(
+        accelerator, kind, np.require(words, np.uint64, ["C", "A", "W"]), encoding_arrays(accelerator), first
+    )
+
+
 def _undefined(words: Words, at: int) -> SimulationError:
     value = " ".join(f"{int(word):016x}" for word in reversed(words))
     return SimulationError(
@@ -210,6 +222,7 @@ def decode_signatures() -> tuple[Signature, ...]:
     return (
         Signature(kernel.classify_words, matrix, matrix, matrix, kind),
         Signature(kernel.split_fields, kind, MATRIX, VECTOR, matrix, MATRIX, matrix),
+        Signature(kernel.limit_fields, kind, MATRIX, VECTOR, matrix, VECTOR, VECTOR),
     )
 
 

@@ -51,3 +51,23 @@ def split_fields(
                 columns[fields[field, COLUMN], row] = np.int64(shifted >> np.uint64(fields[field, DOWN]))
         for word in range(words.shape[1]):
             words[row, word] &= ~covered[of, word]
+
+
+@compiled
+def limit_fields(
+    kind: npt.NDArray[np.int16], fields: Int64, starts: Int64, words: Words, low: Int64, high: Int64
+) -> None:
+    """Lower ``low`` and raise ``high`` (columns,) to the least and the greatest value of each column's field.
+
+    They are as :func:`split_fields` has them, but of the rows whose kind has the field alone.
+    """
+    for row in range(len(words)):
+        of = kind[row]
+        for field in range(starts[of], starts[of + 1]):
+            shifted = words[row, fields[field, WORD]] << np.uint64(fields[field, UP])
+            value = np.int64(shifted >> np.uint64(fields[field, DOWN]))
+            if fields[field, SIGNED]:
+                value = np.int64(shifted) >> fields[field, DOWN]
+            column = fields[field, COLUMN]
+            low[column] = min(low[column], value)
+            high[column] = max(high[column], value)

@@ -296,6 +296,82 @@ class OrdersAccesses(Protocol):
         """Returns whether each access, of DRAM too, waits for those before it in the program that it must follow."""
 
 
+@runtime_checkable
+class FencesLaunches(Protocol):
+    """What a family may have besides: machines that order what is on the chip; DRAM is ordered by the host's fences."""
+
+    def fence(self, accelerator: Accelerator, /) -> Words | None:
+        """Returns the words (words_each,) at which the host waits until all before has ended; None: there are none."""
+
+    def early(self, decoded: Decoded, late: Bools, /) -> Bools:
+        """Returns which instructions (n,) of a launch may be sent before all others, of which ``late`` (n,) are some.
+
+        The launch begins with them then, does the same, and may run on from any other: a fence may stand behind them.
+        """
+
+    def runs_on(self, before: Decoded, launch: Decoded, /) -> bool:
+        """Returns whether one launch may follow another without a fence, where no access of DRAM needs one."""
+
+
+@dataclass(frozen=True)
+class DramTensor:
+    """Bytes ``[begin, end)`` of DRAM that launches of a row store and load; ``needed``: others read them there too."""
+
+    begin: int
+    end: int
+    needed: bool
+
+
+@dataclass(frozen=True)
+class ResidentTensor:
+    """A tensor that stays in a memory, from element ``address`` on, as its ``elements`` lie in DRAM.
+
+    ``number`` is its place among those that were asked for. Unless it is ``stored`` too, it is never in DRAM.
+    ``bytes_not_read`` and ``bytes_not_written`` are what loads and stores of it moved.
+    """
+
+    number: int
+    memory: str
+    address: int
+    elements: int
+    stored: bool
+    bytes_not_read: int
+    bytes_not_written: int
+
+
+@dataclass(frozen=True)
+class ResidentRow:
+    """Words (n, words_each) of a row of launches with tensors that stay, and where each instruction stood (n,)."""
+
+    words: Words
+    place: Int64
+    residents: tuple[ResidentTensor, ...]
+
+
+class RowResidency(Protocol):
+    """A row of launches, and what of its results can stay on the chip."""
+
+    candidates: Sequence[int]
+    """The tensors, by their places among those that were asked for, that might stay."""
+
+    def rewritten(self, chosen: Sequence[int], /) -> ResidentRow:
+        """Returns the row in which those of ``chosen`` stay that fit beside each other and beside all else."""
+
+
+@runtime_checkable
+class KeepsResults(Protocol):
+    """What a family may have besides: machines that can leave in a memory what a later launch reads there."""
+
+    def keeps_results(self, accelerator: Accelerator, /) -> bool:
+        """Returns whether an instruction leaves in a memory what a store and a load would, and no token orders it."""
+
+    def while_results_stay(self, accelerator: Accelerator, /) -> Accelerator:
+        """Returns a document, to price with, in which it takes next to nothing to load what stays."""
+
+    def residency(self, decoded: Decoded, tensors: Sequence[DramTensor], /) -> RowResidency:
+        """Returns what of ``tensors`` can stay on the chip in a row of launches that run as one."""
+
+
 class Machine(Protocol):
     """The on-chip memories and registers of an accelerator, which keep their contents from launch to launch."""
 

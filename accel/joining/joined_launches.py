@@ -1,7 +1,8 @@
-"""Joining of a program's launches: those that no host step parts become one, ordered by their own tokens."""
+"""Joining of a program's launches: those that no host step parts become one, ordered by tokens or by fences."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -9,28 +10,30 @@ import numpy as np
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import BitField
 from accel.isa.decode import decode
-from accel.isa.family import Family, JoinsLaunches, OrdersAccesses, ReadDram
+from accel.isa.family import Family, FencesLaunches, JoinsLaunches, OrdersAccesses, ReadDram
 from accel.joining.early_loads import early_loads
+from accel.joining.fenced_launches import FencedLaunches
+from accel.joining.launch_parts import MOST, LaunchPart, own_part
 from accel.joining.token_chain import CannotJoinError, Idle, Member, TokenChain
 from accel.joining.token_stream import Queue, StreamError, token_field, token_stream
 from accel.program.program_model import HostStep, Launch, Program
-from accel.util.arrays import Int32, Int64, Words
+from accel.util.arrays import Int64, Words
 
 _WORD = 64  # bits
 
 
-_MOST = 1 << 18  # instructions that run as one: they are decoded and timed together
-
-
 def can_join(accelerator: Accelerator, family: Family) -> bool:
     """Returns whether launches on it may become one."""
-    return _orders_itself(accelerator, family) or (
-        isinstance(accelerator.synchronisation, TokenSync) and isinstance(family, JoinsLaunches)
-    )
+    tokens = isinstance(accelerator.synchronisation, TokenSync) and isinstance(family, JoinsLaunches)
+    return tokens or _orders_itself(accelerator, family) or _has_fences(accelerator, family)
 
 
 def _orders_itself(accelerator: Accelerator, family: Family) -> bool:
     return isinstance(family, OrdersAccesses) and family.orders_accesses(accelerator) and accelerator.finish is None
+
+
+def _has_fences(accelerator: Accelerator, family: Family) -> bool:
+    return isinstance(family, FencesLaunches) and family.fence(accelerator) is not None
 
 
 def with_joined_steps(program: Program, family: Family) -> Program:
@@ -53,7 +56,7 @@ def join_launches(program: Program, family: Family) -> Program:
     """
     if not can_join(program.accelerator, family):
         return program
-    parts: list[_Part] = []
+    parts: list[LaunchPart] = []
     steps: list[Launch | HostStep] = []
     begin = 0
     for step, part in _parts(program, family):
@@ -72,33 +75,33 @@ def join_launches(program: Program, family: Family) -> Program:
     )
 
 
-@dataclass(frozen=True)
-class _Part:
-    """The instructions of a launch, and where they come from; whether it runs on from the one before it."""
+def _join_of(program: Program, family: Family) -> Callable[[Sequence[Launch]], list[LaunchPart]]:
+    """What joins launches with no host step between them; it is given them in the order of the program."""
+    if _orders_itself(program.accelerator, family):
+        return partial(_in_order, program)
+    if _has_fences(program.accelerator, family):
+        return FencedLaunches(program, family).parts
+    return partial(_joined, program, family)
 
-    words: Words
-    origin: Int32
-    joined: bool
 
-
-def _parts(program: Program, family: Family) -> Iterator[tuple[Launch | HostStep, _Part | None]]:
+def _parts(program: Program, family: Family) -> Iterator[tuple[Launch | HostStep, LaunchPart | None]]:
+    join = _join_of(program, family)
     for host, group in groupby(program.steps, key=lambda step: isinstance(step, HostStep)):
         steps = list(group)
         if host:
             yield from ((step, None) for step in steps)
         else:
             launches = [step for step in steps if isinstance(step, Launch)]
-            join = _in_order if _orders_itself(program.accelerator, family) else _joined
-            yield from zip(launches, join(program, launches, family), strict=True)
+            yield from zip(launches, join(launches), strict=True)
 
 
-def _in_order(program: Program, launches: Sequence[Launch], _family: Family) -> list[_Part]:
+def _in_order(program: Program, launches: Sequence[Launch]) -> list[LaunchPart]:
     """The parts of launches with no host step between them, on a machine that orders what they do."""
-    found, total = list[_Part](), 0
+    found, total = list[LaunchPart](), 0
     for number, launch in enumerate(launches):
-        joined = number > 0 and not launch.writes and total + launch.count <= _MOST
+        joined = number > 0 and not launch.writes and total + launch.count <= MOST
         total = launch.count + (total if joined else 0)
-        found.append(_own(program, launch, joined=joined))
+        found.append(own_part(program, launch, joined=joined))
     return found
 
 
@@ -118,21 +121,16 @@ class _Results:
         return any(begin < last and first < end for first, last in self._made)
 
 
-def _own(program: Program, launch: Launch, *, joined: bool) -> _Part:
-    place = slice(launch.begin, launch.begin + launch.count)
-    return _Part(program.words[place], program.origin[place], joined)
-
-
-def _joined(program: Program, launches: Sequence[Launch], family: Family) -> list[_Part]:
+def _joined(program: Program, family: Family, launches: Sequence[Launch]) -> list[LaunchPart]:
     """The parts of launches with no host step between them."""
-    found: list[_Part] = []
+    found: list[LaunchPart] = []
     row = _Row(program, family)
     for launch in launches:
         if launch.writes or not row.takes(launch):
             found += row.parts()
             row = _Row(program, family)
             if not row.takes(launch):
-                found.append(_own(program, launch, joined=False))
+                found.append(own_part(program, launch, joined=False))
     return [*found, *row.parts()]
 
 
@@ -154,7 +152,7 @@ class _Row:
         """Whether a launch could be joined to those before it; after one that could not, none can."""
         program = self._program
         end = launch.begin + launch.count
-        if self._launches and end - self._launches[0].begin > _MOST:
+        if self._launches and end - self._launches[0].begin > MOST:
             return False
         try:
             stream = token_stream(decode(program.accelerator, program.words[launch.begin : end], launch.begin))
@@ -167,13 +165,13 @@ class _Row:
         self._results.add(launch)
         return True
 
-    def parts(self) -> Iterator[_Part]:
+    def parts(self) -> Iterator[LaunchPart]:
         """The parts of the launches: of all but the last one without its end."""
         writer = _Writer(self._program.accelerator, self._idle)
         for number, (member, launch) in enumerate(zip(self._chain.members, self._launches, strict=True)):
             origin = self._program.origin[launch.begin : launch.begin + launch.count][self._places[number]]
             places, words = writer.rewritten(member, last=number == len(self._launches) - 1)
-            yield _Part(words, origin[places], joined=number > 0)
+            yield LaunchPart(words, origin[places], joined=number > 0)
 
 
 def _reader(program: Program) -> ReadDram:

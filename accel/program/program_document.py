@@ -90,6 +90,20 @@ class HostEntry(DocumentModel):
     outputs: Names
 
 
+class ResidentEntry(DocumentModel):
+    """A result that stays on the chip until launches that run in one with its own have read it there."""
+
+    segment: Name
+    launches: Annotated[Names, Field(description="that make it")]
+    readers: Annotated[Names, Field(description="the launches that read it there")]
+    memory: Name
+    address: Annotated[Count, Field(description="its first element in the memory")]
+    elements: Count
+    stored: Annotated[bool, Field(strict=True, description="whether it is stored into its segment too")]
+    bytes_not_read: Annotated[Count, Field(description="of DRAM, less what is loaded of its border")]
+    bytes_not_written: Count
+
+
 class OriginEntry(DocumentModel):
     """Where instructions came from."""
 
@@ -104,8 +118,11 @@ class ProgramDocument(DocumentModel):
     """``program.json`` of a Program file."""
 
     version: Annotated[
-        Literal[1, 2, 3],
-        Field(description="1: host graphs are calls of TVM's Relax operators. 3: launches may be joined"),
+        Literal[1, 2, 3, 4],
+        Field(
+            description="1: host graphs are calls of TVM's Relax operators. 3: launches may be joined. 4: results may "
+            "stay on the chip"
+        ),
     ] = 2
     accelerator: Any
     dram_bytes: Count
@@ -120,6 +137,15 @@ class ProgramDocument(DocumentModel):
     origins: Annotated[tuple[OriginEntry, ...], Field(max_length=1 << 20)]
     initial_tokens: Tokens
     expected: Annotated[dict[Name, Name], Field(description="segment -> the part with what it must hold")] = {}
+    residents: Annotated[
+        tuple[ResidentEntry, ...],
+        Field(
+            max_length=_MOST_ITEMS,
+            description="results that stay on the chip; of the segment of one that is not stored too nothing is to be "
+            "expected",
+            exclude_if=lambda value: not value,
+        ),
+    ] = ()
 
 
 class FileEntry(DocumentModel):

@@ -78,6 +78,25 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Resident:
+    """A result of launches that stays on the chip until others, run in one with them, have read it there.
+
+    It lies in ``memory`` from element ``address`` on, ``elements`` of them, as in its segment. Unless it is ``stored``
+    too, its segment never gets it. The bytes are those of loads and stores that there are not.
+    """
+
+    segment: str
+    launches: tuple[str, ...]
+    readers: tuple[str, ...]
+    memory: str
+    address: int
+    elements: int
+    stored: bool
+    bytes_not_read: int
+    bytes_not_written: int
+
+
+@dataclass(frozen=True)
 class HostStep:
     """A function run on the host. ``module`` is the text of a host graph (:mod:`accel.host`).
 
@@ -100,7 +119,7 @@ class Program:
     gives what a segment must hold after the run, of the segment's shape and type, where that is stated.
     ``granularity`` (bytes) is how exactly the segments are known: with 1 a launch that leaves them is refused, with
     more it is warned of what it changes beyond whole granules around them. ``windows`` are where DRAM lies in the
-    address space; without any, ``dram_bytes`` lie from address 0 on.
+    address space; without any, ``dram_bytes`` lie from address 0 on. ``residents`` are results that stay on the chip.
     """
 
     accelerator: Accelerator
@@ -117,6 +136,7 @@ class Program:
     expected: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     granularity: int = 1
     windows: tuple[DramWindow, ...] = ()
+    residents: tuple[Resident, ...] = ()
 
     @cached_property
     def constants(self) -> frozenset[str]:
@@ -173,6 +193,7 @@ def renamed(program: Program, names: Mapping[str, str]) -> Program:
         expected={of(name): array for name, array in program.expected.items()},
         inputs=tuple(map(of, program.inputs)),
         outputs=tuple(map(of, program.outputs)),
+        residents=tuple(replace(each, segment=of(each.segment)) for each in program.residents),
         steps=tuple(_renamed(step, of) for step in program.steps),
     )
 

@@ -21,12 +21,13 @@ from accel.program.program_document import (
     LaunchEntry,
     OriginEntry,
     ProgramDocument,
+    ResidentEntry,
     SegmentEntry,
     WindowEntry,
     parse_document,
     read_document,
 )
-from accel.program.program_model import DramWindow, HostStep, InstructionOrigin, Launch, Program, Segment
+from accel.program.program_model import DramWindow, HostStep, InstructionOrigin, Launch, Program, Resident, Segment
 from accel.program_files.bounded_zip import ZipParts, open_zip
 from accel.program_files.program_validation import check_program
 from accel.util.whole_files import whole_file
@@ -55,7 +56,7 @@ def save_program(program: Program, file: Path | BinaryIO) -> None:
     )
     joined = any(isinstance(step, LaunchEntry) and step.joined for step in steps)
     document = ProgramDocument(
-        version=3 if joined else 2,
+        version=4 if program.residents else 3 if joined else 2,
         accelerator=program.accelerator.model_dump(mode="json"),
         dram_bytes=program.dram_bytes,
         granularity=program.granularity,
@@ -67,6 +68,7 @@ def save_program(program: Program, file: Path | BinaryIO) -> None:
         origins=tuple(OriginEntry(**vars(origin)) for origin in program.origins),
         initial_tokens=dict(sorted(program.initial_tokens.items())),
         expected=expected,
+        residents=tuple(ResidentEntry(**vars(resident)) for resident in program.residents),
     )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _write(archive, "program.json", document.model_dump_json(indent=1).encode())
@@ -153,6 +155,7 @@ class _Reader:
             expected={name: self._contents(segments[name], part) for name, part in document.expected.items()},
             granularity=document.granularity,
             windows=tuple(DramWindow(**dict(window)) for window in document.windows),
+            residents=tuple(Resident(**dict(resident)) for resident in document.residents),
         )
 
     def _bytes(self, name: str) -> bytes:

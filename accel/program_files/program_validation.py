@@ -61,7 +61,7 @@ def check_program(program: Program) -> None:
     for name in (*program.inputs, *program.outputs):
         if fault := tensor_fault(name):
             raise InvalidProgram(f"no input or output can be called '{shown(name)}': {fault}", field="segments")
-    names = [*program.inputs, *program.outputs, *program.expected]
+    names = [*program.inputs, *program.outputs, *program.expected, *(each.segment for each in program.residents)]
     for step in program.steps:
         names += [*step.inputs, *step.outputs]
         if isinstance(step, Launch):
@@ -75,6 +75,7 @@ def check_program(program: Program) -> None:
     if unknown:
         raise InvalidProgram(f"no segment is called {unknown[0]}", field=f"segments.{unknown[0]}")
     _check_joined(program)
+    _check_residents(program)
     _check_written(program)
     _check_origin(program)
     check_tokens(program.initial_tokens, program.accelerator)
@@ -128,6 +129,22 @@ def _check_joined(program: Program) -> None:
             fault = "the host writes before it"
         if fault:
             raise InvalidProgram(f"launch {launch.name} is joined, and {fault}", field=f"steps.{launch.name}")
+
+
+def _check_residents(program: Program) -> None:
+    """Refuse residents of launches or memories that there are not, and beyond a memory."""
+    launches = {step.name for step in program.steps if isinstance(step, Launch)}
+    depths = {memory.name: memory.depth for memory in program.accelerator.memories}
+    for number, each in enumerate(program.residents):
+        fault = ""
+        if unknown := [name for name in (*each.launches, *each.readers) if name not in launches]:
+            fault = f"no launch is called {unknown[0]}"
+        elif each.memory not in depths:
+            fault = f"no memory is called {each.memory}"
+        elif each.address + each.elements > depths[each.memory]:
+            fault = f"it ends at element {each.address + each.elements}; {each.memory} has {depths[each.memory]}"
+        if fault:
+            raise InvalidProgram(f"resident {each.segment}: {fault}", field=f"residents.{number}")
 
 
 def _check_writes(launch: Launch, program: Program) -> None:

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from accel.accelerator.contraction import Contraction
 
 EpilogueOp = Literal[
-    "add", "max", "min", "multiply", "shift_right", "add_tensor", "multiply_tensor", "add_product", "add_operand"
-]
+    "add", "max", "min", "multiply", "shift_right", "add_tensor", "multiply_tensor", "add_product", "add_operand",
+    "widen", "narrow",
+]  # fmt: skip
 
 
 TENSOR_OPS: tuple[EpilogueOp, ...] = ("add_tensor", "multiply_tensor")  # whose operand is a tensor, one value a channel
@@ -50,7 +51,8 @@ class Scaling:
 class Shifting:
     """``clip((x * factor + half) >> shift, low, high)`` as int8.
 
-    The half is ``1 << shift - 1`` if it ``rounds``, else 0.
+    The half is ``1 << shift - 1`` if it ``rounds``, else 0. The product has so many bits, ``product``, if it is wider
+    than the sums; then what is clipped is cast to their type before, if it ``narrows``.
     """
 
     shift: int
@@ -59,6 +61,8 @@ class Shifting:
     rounds: bool
     factor: int = 1
     relu: Relu = ""
+    product: int = 0
+    narrows: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,9 @@ class Epilogue:
     too, by a contraction of a constant tile with weights that make the bias of it; ``add_operand`` adds a tensor's int8
     times the immediate, by a contraction with a scaled identity. The store moves them as they are (``int32``), narrows
     them to their low bits (``int8``), or scales or shifts them if ``scaling`` is set. ``planes`` is 4 where the whole
-    accumulator leaves as four int8 planes, low byte first. ``groups`` says how many of the steps each instruction does,
-    one after the other; without it each does one.
+    accumulator leaves as four int8 planes, low byte first. ``widen`` casts to integers of so many bits, in which what
+    follows is computed up to ``narrow``, which casts back; one instruction does both and what lies between. ``groups``
+    says how many of the steps each instruction does, one after the other; without it each does one.
     """
 
     steps: Steps
@@ -80,6 +85,11 @@ class Epilogue:
     result: Literal["int8", "int32"] = "int8"
     scaling: Scaling | Shifting | None = None
     groups: tuple[int, ...] = ()
+
+    @property
+    def unnumbered(self) -> "Epilogue":
+        """The epilogue without the numbers of its steps and its scaling, which no price depends on."""
+        return replace(self, steps=tuple((name, 0) for name, _ in self.steps), scaling=None)
 
     @property
     def grouped(self) -> tuple[Steps, ...]:

@@ -14,10 +14,13 @@ from accel.accelerator.host_costs import HostCosts
 from accel.host.host_graph_reader import read_host_graph
 from accel.host.host_prices import StepPrice, cache_cycles, step_price
 from accel.host.operator_work import OperatorWork, graph_work
+from accel.isa.family import FencesLaunches
+from accel.isa.family_registry import family_of
 from accel.program.program_model import HostStep, Launch, Program, joined_groups
 from accel.report.end_to_end_documents import EndToEnd, EndToEndStep, ModelledHost, PartTime, TimeDetail, TimePart
 from accel.report.layer_report import network_bound
 from accel.report.report_documents import Layer
+from accel.util.arrays import Words
 
 _NONE = "host costs nothing: the accelerator's document says none"
 
@@ -32,6 +35,7 @@ class PricedStep:
         joined: whether a launch runs in one with the one before it, which the host has started.
         works: of a host step, its operators.
         put: tensors that the host writes right before a launch.
+        fences: at how many places within a launch the host waits until all before has ended.
     """
 
     name: str
@@ -44,6 +48,7 @@ class PricedStep:
     works: Sequence[OperatorWork] = ()
     put: tuple[str, ...] = ()
     joined: bool = False
+    fences: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,14 +104,30 @@ def _of_program(program: Program, launches: Sequence[tuple[int, int]], works: Ho
 def _steps(program: Program, launches: Sequence[tuple[int, int]], works: HostWorks) -> Iterator[PricedStep]:
     """The steps, launches with their cycles and bounds; host steps where the document says what they cost."""
     times, left, priced = iter(launches), iter(works), program.accelerator.host is not None
+    fence = _fence(program.accelerator)
     for step in program.steps:
         name, nodes, reads, writes = step.name, step.nodes, step.inputs, step.outputs
         if isinstance(step, Launch):
             cycles, bound = next(times)
-            put, joined = step.writes, step.joined
-            yield PricedStep(name, "launch", nodes, reads, writes, cycles=cycles, bound=bound, put=put, joined=joined)
+            put, joined, fences = step.writes, step.joined, _fences(program, step, fence)
+            yield PricedStep(name, "launch", nodes, reads, writes, cycles, bound, (), put, joined, fences)
         elif isinstance(step, HostStep) and priced:
             yield PricedStep(name, "host", nodes, reads, writes, works=next(left))
+
+
+def _fence(accelerator: Accelerator) -> Words | None:
+    """The instruction at which the host waits; None where there is none."""
+    family = family_of(accelerator)
+    return family.fence(accelerator) if isinstance(family, FencesLaunches) else None
+
+
+def _fences(program: Program, launch: Launch, fence: Words | None) -> int:
+    """How often the host waits within a launch; of one without instructions yet, once where it is joined."""
+    if fence is None:
+        return 0
+    if not len(program.words):
+        return int(launch.joined)
+    return int((program.words[launch.begin : launch.begin + launch.count] == fence).all(axis=1).sum())
 
 
 def end_to_end(
@@ -184,13 +205,13 @@ def _priced(steps: Sequence[PricedStep], tensors: DramTensors, host: HostCosts, 
     def whole(cycles: float) -> int:
         return math.ceil(Fraction(cycles) * clocks)
 
-    launch = whole(host.launch_cycles + host.completion_cycles)
+    launch, fence = whole(host.launch_cycles + host.completion_cycles), whole(host.completion_cycles)
     for step, crossed in zip(steps, crossing_tensors(steps, tensors), strict=True):
         price, sizes = step_price(step.works, host), [tensors.nbytes[name] for name in crossed]
         yield _Priced(
             step,
             price,
-            launch=launch if step.kind == "launch" and not step.joined else 0,
+            launch=(launch if step.kind == "launch" and not step.joined else 0) + fence * step.fences,
             operators=whole(price.computing),
             layout=whole(price.moving),
             cache=whole(cache_cycles(sizes, host)),

@@ -9,8 +9,9 @@ from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, constants_of
 from accel.frontend.quantize.scale_constraints import padded_tensors
 from accel.frontend.read.model_info import ModelInfo
+from accel.host.operator_work import operations as operations_of
 from accel.program.program_model import Program
-from accel.report.end_to_end import program_end_to_end, with_overheads
+from accel.report.end_to_end import HostWorks, program_end_to_end, with_overheads
 from accel.report.layer_report import (
     layers_of,
     machine_of,
@@ -19,7 +20,16 @@ from accel.report.layer_report import (
     total_account,
     total_energy,
 )
-from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
+from accel.report.report_documents import (
+    Arithmetic,
+    HostOp,
+    Macs,
+    ProgramWarning,
+    Provenance,
+    Quality,
+    Report,
+    WarningKind,
+)
 from accel.report.run_traffic import energy_of_run
 from accel.report.simulation_report import (
     alone_cycles,
@@ -34,11 +44,12 @@ from accel.simulate.engine import Simulation
 _NAMED = 5  # nodes or tensors that a warning names
 
 
-def make_report(
+def make_report(  # noqa: PLR0913  a report has many parts
     program: Program,
     simulation: Simulation,
     *,
     total_macs: int,
+    operations: int,
     host_ops: Sequence[HostOp],
     quantisation: Sequence[Quality],
     provenance: Provenance,
@@ -48,7 +59,8 @@ def make_report(
     """Returns the report without its limits and the stages' times, which the caller appends at the end.
 
     ``verified`` is true or null here: outputs that differ, and races, have raised before. ``unverified`` is the reason
-    why outputs were not compared, if any; ``warnings`` are further warnings of the whole run.
+    why outputs were not compared, if any; ``operations`` are those of all launches; ``warnings`` are further warnings
+    of the whole run.
     """
     layers = layers_of(simulation, program.accelerator)
     macs = sum(layer.macs for layer in layers)
@@ -66,6 +78,7 @@ def make_report(
         energy=energy_of_run(program.accelerator, instructions, dram, end_to_end),
         dram=dram,
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),
+        arithmetic=_arithmetic(operations, simulation.host_works),
         units=unit_times(simulation, program.accelerator),
         bound=network_bound(layers),
         account=total_account(simulation),
@@ -82,6 +95,15 @@ def make_report(
         timing_model=timing_model_of(program, simulation),
         stages=[],
     )
+
+
+def _arithmetic(operations: int, works: HostWorks | None) -> Arithmetic | None:
+    """The operations of launches and of host steps; None where what these do is not known, or nobody does any."""
+    if works is None:
+        return None
+    host = sum(operations_of(step) for step in works)
+    total = operations + host
+    return Arithmetic(total=total, accelerator=operations, host=host, share=operations / total) if total else None
 
 
 def run_warnings(kind: WarningKind, *details: str) -> list[ProgramWarning]:

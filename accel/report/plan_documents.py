@@ -77,8 +77,9 @@ class PlannedLaunch(pydantic.BaseModel):
     tiling: PlannedTiling | None = Field(description="how a layer is cut; null of a vector program")
     program: PlannedProgram | None = Field(description="a vector program; null of a layer")
     estimated_cycles: int | None = Field(
-        description="cycles of the launch by itself, compiled and timed; without what it waits for at the end of the "
-        "one before; null where it cannot be timed, or has too many instructions for a plan"
+        description="cycles of the launch, compiled and timed: as it runs on from the one before where all launches "
+        "are small enough to be timed so, else by itself; null where it cannot be timed, or has too many instructions "
+        "for a plan"
     )
     host: list[str] = Field(description="what the host does before and after it beside laying out tensors, and why")
 
@@ -112,7 +113,8 @@ class Plan(pydantic.BaseModel):
     launches: list[PlannedLaunch] = Field(description="in the order in which they run")
     macs: Macs
     estimated_cycles: int = Field(
-        description="of the launches that could be timed, each alone: those that a job joins may take fewer together"
+        description="of the launches that could be timed: together where they run as one, or each alone, where there "
+        "are too many instructions; those that a job joins may take fewer then"
     )
     end_to_end: EndToEnd | None = Field(
         description="estimated time with the host, which is modelled; launches as estimated, those that could not be "

@@ -5,10 +5,12 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import ConfigDict, Field
 
+from accel.accelerator.base import says_nothing
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.hazard_findings import StaleKind
 from accel.report.end_to_end_documents import EndToEnd
 from accel.report.run_traffic import DramTraffic, RunEnergy
+from accel.report.stream_documents import InputStream
 
 Engine = Literal["function", "timing", "both"]
 WarningKind = Literal[
@@ -338,6 +340,19 @@ class Macs(pydantic.BaseModel):
     share: float
 
 
+class Arithmetic(pydantic.BaseModel):
+    """All arithmetic of a run, in operations: two of each multiply-accumulate, one of each other element or function.
+
+    Of the accelerator that of the model in its launches, padding not counted; of the host that of its steps as they
+    run, with what they do for launches. Moving elements, or changing their type, is none.
+    """
+
+    total: int
+    accelerator: int
+    host: int
+    share: float = Field(description="that the accelerator does")
+
+
 _AloneCycles = Annotated[
     int | None,
     Field(
@@ -384,10 +399,14 @@ class Report(pydantic.BaseModel):
         None, description="the same by the accelerator's clock; null in reports of earlier versions"
     )
     end_to_end: _WholeTime = None
+    stream: InputStream | None = Field(
+        None, exclude_if=says_nothing, description="of several inputs in a row; not there without `options.repeat`"
+    )
     energy_pj: _LaunchEnergy = None
     energy: _WholeEnergy = None
     dram: _Traffic = None
     macs: Macs
+    arithmetic: Arithmetic | None = Field(None, description="null in reports of earlier versions")
     units: dict[str, UnitTime]
     bound: NetworkBound | None = Field(
         None, description="cycles that no schedule goes below; null in reports of earlier versions"

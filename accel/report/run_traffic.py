@@ -8,6 +8,19 @@ from accel.program.program_model import HostStep, Program
 from accel.report.end_to_end_documents import EndToEndTime
 
 
+class ResidentTraffic(pydantic.BaseModel):
+    """A result that stays on the chip from launch to launch, and what of its bytes DRAM does not see for it."""
+
+    tensor: str
+    launches: list[str] = Field(description="that make it")
+    readers: list[str] = Field(description="the launches that read it on the chip")
+    memory: str
+    elements: int = Field(description="of the memory, which it takes until the last of them has read it")
+    stored: bool = Field(description="whether it is in DRAM too, as somebody else reads it there")
+    bytes_not_read: int
+    bytes_not_written: int
+
+
 class DramTraffic(pydantic.BaseModel):
     """Bytes of DRAM that all launches move, beside the compulsory ones.
 
@@ -22,6 +35,9 @@ class DramTraffic(pydantic.BaseModel):
     ratio: float | None = Field(
         description="read and written over the compulsory ones; below 1 where launches touch parts of tensors only; "
         "null where nothing is compulsory"
+    )
+    on_chip: list[ResidentTraffic] = Field(
+        default_factory=list, description="results that stay on the chip, so that fewer bytes are read and written"
     )
 
 
@@ -58,6 +74,19 @@ def traffic_of(program: Program, *, bytes_read: int, bytes_written: int) -> Dram
         compulsory_read=least_read,
         compulsory_written=least_written,
         ratio=(bytes_read + bytes_written) / least if least else None,
+        on_chip=[
+            ResidentTraffic(
+                tensor=each.segment,
+                launches=list(each.launches),
+                readers=list(each.readers),
+                memory=each.memory,
+                elements=each.elements,
+                stored=each.stored,
+                bytes_not_read=each.bytes_not_read,
+                bytes_not_written=each.bytes_not_written,
+            )
+            for each in program.residents
+        ],
     )
 
 

@@ -35,6 +35,18 @@ def _stream(found: Mapping[str, Any]) -> str:
     return f"; a stream: {1 / found['interval_seconds']:,.0f} inputs a second at best" if found["cycles"] else ""
 
 
+def stream_line(found: Mapping[str, Any]) -> str:
+    """Returns a stream of inputs in words: what the first one takes, and how far apart further ones are."""
+    rate = found["inputs_per_second"]
+    often = "" if rate is None else f", {rate:,.0f} a second"
+    run_on = "run on into one another" if found["joined"] else "are apart"
+    return (
+        f"a stream of {found['inputs']:,} inputs: {found['latency_seconds'] * 1e3:,.3f} ms for the first, "
+        f"{found['interval_seconds'] * 1e3:,.3f} ms from one to the next{often}; of the accelerator "
+        f"{found['accelerator_latency']:,} and {found['accelerator_interval']:,} cycles; inputs {run_on}"
+    )
+
+
 def _verified(floats: Sequence[Mapping[str, Any]]) -> str:
     """That the outputs are right, and of floats how near to their bounds they come."""
     if not floats:

@@ -18,11 +18,12 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.errors import InvalidAccelerator
 from accel.isa.compiled_kernels import Signature, compiled
-from accel.isa.decode import Decoded, SameAccelerator
+from accel.isa.decode import Decoded
 from accel.isa.family import PREVIOUS, Activity, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.kernel_types import MATRIX, VECTOR
 from accel.util.arrays import Int64, Signed
+from accel.util.same_object import SameObject
 
 Shares = dict[str, dict[str, int]]
 """Cycles by category and, within it, by cause."""
@@ -157,12 +158,12 @@ def wait_category(cause: str, queues: Collection[str]) -> str:
 
 def compute_unit(accelerator: Accelerator) -> str:
     """Returns the unit of the contraction; where nothing contracts, that of the first compute instruction."""
-    return _compute_unit(SameAccelerator(accelerator))
+    return _compute_unit(SameObject(accelerator))
 
 
 @functools.lru_cache(maxsize=16)
-def _compute_unit(same: SameAccelerator) -> str:
-    accelerator = same.accelerator
+def _compute_unit(same: SameObject[Accelerator]) -> str:
+    accelerator = same.value
     try:
         return contraction(accelerator).instruction.unit
     except InvalidAccelerator:

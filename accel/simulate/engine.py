@@ -14,7 +14,7 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
 from accel.host.operator_work import OperatorWork
-from accel.isa.decode import Decoded, decode
+from accel.isa.decode import Decoded, decode, decoded_again
 from accel.isa.family import Boxes, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
@@ -70,7 +70,8 @@ class LaunchResult:
 
     def part(self, begin: int, end: int) -> Decoded:
         """Returns the instructions ``[begin, end)`` of the launch by field, without the state that registers hold."""
-        return decode(self.accelerator, self.words[begin:end], self.launch.begin + begin)
+        at = self.launch.begin + begin
+        return decoded_again(self.accelerator, self.words[begin:end], self.kind[begin:end], at)
 
 
 @dataclass(frozen=True)
@@ -165,12 +166,14 @@ def simulate(
 
 
 def _untimed(program: Program, steps: Sequence[Launch], decoded: Decoded) -> Iterator[LaunchResult]:
-    """Launches that run as one, each with the state that the first one finds."""
+    """Launches that run as one, each with the state that it finds."""
+    family, context = family_of(program.accelerator), decoded.context
     for step in steps:
-        words = program.words[step.begin : step.begin + step.count]
         begin = step.begin - steps[0].begin
-        kind = decoded.kind[begin : begin + step.count]
-        yield LaunchResult(step, program.accelerator, words, kind, decoded.context, 0, None)
+        own = decoded if len(steps) == 1 else replace(decoded.slice(begin, begin + step.count), context=context)
+        yield LaunchResult(step, program.accelerator, own.words, own.kind, context, 0, None)
+        if step is not steps[-1]:
+            context = family.next_context(own)
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,13 @@ from accel.accelerator.instructions import Compute, Copy, Instruction, Layer, La
 from accel.program.program_model import HostStep, Program
 from accel.trace.program_trace import Trace
 from accel.trace.trace_names import HostSpan, LaunchSpan, Queue, RowSemantics, TraceNames, TraceOperation
-from accel.trace.trace_rows import Index, Rows, make_index
+from accel.trace.trace_rows import Index, Limits, Rows, limits_of, make_index, merged_limits
 from accel.util.arrays import Signed
 
 if TYPE_CHECKING:  # reading a trace needs no simulator
     from accel.simulate.engine import LaunchResult, Simulation
+
+_RUN = 4096  # rows that are written at once
 
 
 def make_trace(program: Program, simulation: "Simulation") -> Trace:
@@ -46,6 +48,16 @@ class _Part:
         found |= {f"field/{name}": known.get(name, zeros) for name in self.names.fields}
         return {name: found[name] for name in self.names.columns}
 
+    def limits(self) -> Limits:
+        found = dict(limits_of(self.columns))
+        found |= {name: (found[name][0] + self.shift, found[name][1] + self.shift) for name in ("start", "end")}
+        known = self.result.part(0, len(self)).limits()
+        found |= {f"field/{name}": known.get(name, (0, 0)) for name in self.names.fields}
+        return {name: found[name] for name in self.names.columns}
+
+    def __len__(self) -> int:
+        return len(self.columns["kind"])
+
 
 class _Launches:
     """The rows of several launches, one after the other."""
@@ -53,7 +65,7 @@ class _Launches:
     def __init__(self, names: TraceNames, parts: tuple[_Part, ...]) -> None:
         self.names = names
         self._parts = parts
-        self._begins = list(accumulate((len(part.columns["kind"]) for part in parts), initial=0))
+        self._begins = list(accumulate(map(len, parts), initial=0))
 
     def __len__(self) -> int:
         return self._begins[-1]
@@ -64,15 +76,26 @@ class _Launches:
 
     def read(self, begin: int, end: int) -> Rows:
         """Returns rows ``[begin, end)``."""
-        found = []
-        number = max(bisect_right(self._begins, begin) - 1, 0)
-        while number < len(self._parts) and self._begins[number] < end:
-            first = self._begins[number]
-            found.append(self._parts[number].read(max(begin - first, 0), end - first))
-            number += 1
-        runs = [Rows.run(self.names, 0, part) for part in found]
+        runs = list(self._runs(begin, end, end - begin))
         columns = runs[0].columns if len(runs) == 1 else Rows.joined(self.names, runs).columns
         return Rows.run(self.names, begin, columns)
+
+    def runs(self, begin: int, end: int) -> Iterator[Rows]:
+        """Yields rows ``[begin, end)``, each time some of one launch, whose columns stay in a processor's cache."""
+        return self._runs(begin, end, _RUN)
+
+    def limits(self) -> Limits:
+        """Returns the least and the greatest value of each column."""
+        return merged_limits(self.names, (part.limits() for part in self._parts if len(part)))
+
+    def _runs(self, begin: int, end: int, most: int) -> Iterator[Rows]:
+        number = max(bisect_right(self._begins, begin) - 1, 0)
+        while number < len(self._parts) and self._begins[number] < end:
+            first, behind = self._begins[number], min(self._begins[number + 1], end)
+            for at in range(max(begin, first), behind, most):
+                columns = self._parts[number].read(at - first, min(at + most, behind) - first)
+                yield Rows.run(self.names, at, columns)
+            number += 1
 
 
 def _part(names: TraceNames, program: Program, number: int, result: "LaunchResult") -> _Part:

@@ -7,7 +7,7 @@
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, Self
@@ -21,7 +21,19 @@ from pydantic import ConfigDict, Field
 from accel.errors import CyclopsError
 from accel.trace.byte_ranges import Ranges, RangesFile
 from accel.trace.trace_names import FIXED, TraceNames
-from accel.trace.trace_rows import STRETCH, Index, Rows, RowSource, awaited_by, row_stretches
+from accel.trace.trace_rows import (
+    STRETCH,
+    Index,
+    IndexBuilder,
+    Limits,
+    Rows,
+    RowSource,
+    awaited_by,
+    limits_of,
+    merged_limits,
+    row_stretches,
+    stretches,
+)
 from accel.util.arrays import Int64
 from accel.util.whole_files import whole_file
 
@@ -69,40 +81,36 @@ class Head(pydantic.BaseModel):
 
 def save(source: RowSource, path: Path) -> None:
     """Writes all rows of ``source`` to ``path``."""
-    head = _head(source)
-    index = source.index()
+    head, index = _head(source), IndexBuilder(source.names)
     with whole_file(path) as unfinished, zipfile.ZipFile(unfinished, "w") as archive:
         with _member(archive, "rows.npy") as file:
             shape = {"descr": head.dtype.descr, "fortran_order": False, "shape": (len(source),)}
             npy.write_array_header_2_0(file, shape)
-            for rows in row_stretches(source):
-                file.write(_records(rows, head.dtype).tobytes())
-        for name, array in (("spans.npy", index.spans), ("tokens.npy", index.tokens)):
+            for begin, end in stretches(source):
+                index.add(_written(source.runs(begin, end), head.dtype, file))
+        made = index.index()
+        for name, array in (("spans.npy", made.spans), ("tokens.npy", made.tokens)):
             with _member(archive, name) as file:
                 npy.write_array(file, array.astype("<i8"), allow_pickle=False)
         archive.writestr(zipfile.ZipInfo("names.json"), head.model_dump_json())
 
 
 def _head(source: RowSource) -> Head:
-    limits = _limits(source)
+    limits = source.limits()
     constants = {name: low for name, (low, high) in limits.items() if name not in FIXED and low == high}
     record = {name: _narrow(*limits[name]) for name in source.names.columns if name not in constants}
     return Head(names=source.names, count=len(source), record=record, constants=constants)
 
 
-def _limits(source: RowSource) -> dict[str, tuple[int, int]]:
-    """The lowest and the highest value of each column; 0 and 0 of none."""
-    limits: dict[str, tuple[int, int]] = {}
-    for rows in row_stretches(source):
-        for name, column in rows.columns.items():
-            low, high = int(column.min()), int(column.max())
-            before = limits.get(name, (low, high))
-            limits[name] = (min(before[0], low), max(before[1], high))
-    return {name: limits.get(name, (0, 0)) for name in source.names.columns}
-
-
 def _narrow(low: int, high: int) -> Type:
     return next(kind for kind in _TYPES if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+
+
+def _written(runs: Iterable[Rows], record: np.dtype[Any], file: IO[bytes]) -> Iterator[Rows]:
+    """Yields the runs again, each when it is written."""
+    for rows in runs:
+        file.write(_records(rows, record).data)
+        yield rows
 
 
 def _records(rows: Rows, record: np.dtype[Any]) -> npt.NDArray[np.void]:
@@ -154,6 +162,14 @@ class _File:
             if len(awaited) and not (int(awaited.min()) >= 0 and int(awaited.max()) < len(self)):
                 raise _damaged(f"rows from {begin} on waited by {cause} for an instruction that is not there")
         return rows
+
+    def runs(self, begin: int, end: int) -> Iterator[Rows]:
+        """Yields the rows as :meth:`read` returns them."""
+        yield self.read(begin, end)
+
+    def limits(self) -> Limits:
+        """Returns the least and the greatest value of each column, of which each call reads all rows."""
+        return merged_limits(self.names, (limits_of(rows.columns) for rows in row_stretches(self)))
 
     def index(self) -> Index:
         """Returns the index that was written beside the rows.

@@ -100,13 +100,46 @@ class RowSource(Protocol):
     def read(self, begin: int, end: int) -> Rows:
         """Returns rows ``[begin, end)``, which exist."""
 
+    def runs(self, begin: int, end: int) -> Iterator[Rows]:
+        """Yields rows ``[begin, end)`` in runs, as they can be had for least."""
+
+    def limits(self) -> "Limits":
+        """Returns the least and the greatest value of each column; 0 and 0 of no rows."""
+
     def index(self) -> Index:
         """Returns the summaries of its stretches."""
 
 
+Limits = Mapping[str, tuple[int, int]]
+"""The least and the greatest value of each column."""
+
+
+def merged_limits(names: TraceNames, limits: Iterable[Limits]) -> Limits:
+    """Returns those of all rows from those of some each, which have rows; 0 and 0 of none."""
+    known = list(limits)
+    if not known:
+        return dict.fromkeys(names.columns, (0, 0))
+    lows, highs = ({name: [each[name][end] for each in known] for name in names.columns} for end in (0, 1))
+    return {name: (min(lows[name]), max(highs[name])) for name in names.columns}
+
+
+def limits_of(columns: Mapping[str, Signed]) -> Limits:
+    """Returns the limits of columns, which have rows."""
+    firsts = {name: int(column[0]) for name, column in columns.items() if column.strides == (0,)}
+    return {
+        name: (firsts[name], firsts[name]) if name in firsts else (int(column.min()), int(column.max()))
+        for name, column in columns.items()
+    }
+
+
+def stretches(source: RowSource) -> Iterator[tuple[int, int]]:
+    """Yields where each stretch begins and ends."""
+    return ((begin, min(begin + STRETCH, len(source))) for begin in range(0, len(source), STRETCH))
+
+
 def row_stretches(source: RowSource) -> Iterator[Rows]:
     """Yields all rows, a stretch at a time."""
-    return (source.read(begin, min(begin + STRETCH, len(source))) for begin in range(0, len(source), STRETCH))
+    return (source.read(begin, end) for begin, end in stretches(source))
 
 
 def row_batches(source: RowSource, *, longest: int = 0) -> Iterator[Rows]:
@@ -152,12 +185,36 @@ def origin_uses(source: RowSource) -> list[OriginUse]:
 
 def make_index(source: RowSource) -> Index:
     """Returns the index of all rows."""
-    spans, tokens = [], []
-    for rows in row_stretches(source):
-        spans.append((int(rows["start"].min()), int(end_cycles(rows).max())))
-        tokens.append([[int(moved.sum()) for moved in tokens_of(rows, verb)] for verb in ("push", "pop")])
-    queues = len(source.names.queues)
-    return Index(np.array(spans, np.int64).reshape(-1, 2), np.array(tokens, np.int64).reshape(len(tokens), 2, queues))
+    index = IndexBuilder(source.names)
+    for begin, end in stretches(source):
+        index.add(source.runs(begin, end))
+    return index.index()
+
+
+class IndexBuilder:
+    """An index that is made of one stretch after the other."""
+
+    def __init__(self, names: TraceNames) -> None:
+        self._queues = len(names.queues)
+        self._spans: list[tuple[int, int]] = []
+        self._tokens: list[Int64] = []
+
+    def add(self, runs: Iterable[Rows]) -> None:
+        """Adds the stretch whose rows these are."""
+        starts, ends, tokens = list[int](), list[int](), np.zeros((2, self._queues), np.int64)
+        for rows in runs:
+            starts.append(int(rows["start"].min()))
+            ends.append(int(end_cycles(rows).max()))
+            moved = [[int(which.sum()) for which in tokens_of(rows, verb)] for verb in ("push", "pop")]
+            tokens += np.array(moved, np.int64)
+        self._spans.append((min(starts), max(ends)))
+        self._tokens.append(tokens)
+
+    def index(self) -> Index:
+        """Returns the index of the stretches so far."""
+        count = len(self._spans)
+        tokens = np.array(self._tokens, np.int64).reshape(count, 2, self._queues)
+        return Index(np.array(self._spans, np.int64).reshape(count, 2), tokens)
 
 
 def unit_numbers(names: TraceNames) -> Int64:

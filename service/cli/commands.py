@@ -13,8 +13,10 @@ from service.cli.options import (
     CalibrationMethod,
     Data,
     Dim,
+    HostNodes,
     Html,
     Limits,
+    Placement,
     Shape,
     WeightScales,
     ZeroPoints,
@@ -118,9 +120,8 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     inputs: Annotated[Path | None, typer.Option(help="npz file, one array for each input; else random.")] = None,
     calibration: Annotated[Path | None, typer.Option(help="npz file with calibration data; else random.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
-    host: Annotated[
-        list[str] | None, typer.Option("--host", metavar="NODE", help="A node to leave to the host; may be repeated.")
-    ] = None,
+    host: HostNodes = None,
+    placement: Placement = "accelerator",
     dim: Dim = None,
     shape: Shape = None,
     schedule: Annotated[
@@ -134,6 +135,14 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         Literal["joined", "separate"],
         typer.Option(help="Whether layers that no host step parts run as one launch, where the accelerator can."),
     ] = "joined",
+    repeat: Annotated[
+        int,
+        typer.Option(min=1, max=64, help="Inputs that are run one after the other, for latency and interval apart."),
+    ] = 1,
+    on_chip: Annotated[
+        Literal["auto", "off"],
+        typer.Option(help="Whether results stay on the chip from layer to layer, where that is faster."),
+    ] = "auto",
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
@@ -167,8 +176,11 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     options = JobOptions(
         seed=seed,
         host_nodes=tuple(host or ()),
+        placement=placement,
         schedule=schedule,
         launches=launches,
+        repeat=repeat,
+        on_chip=on_chip,
         verify_seconds=verify_seconds,
         limits=limits,
         dims=dims_of(dim),
@@ -261,6 +273,8 @@ def plan(  # noqa: PLR0913, PLR0917  each is an option of the command
     accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],
     calibration: Annotated[Path | None, typer.Option(help="npz file with calibration data; else random.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
+    host: HostNodes = None,
+    placement: Placement = "accelerator",
     dim: Dim = None,
     shape: Shape = None,
     calibration_method: CalibrationMethod = "mse",
@@ -279,6 +293,8 @@ def plan(  # noqa: PLR0913, PLR0917  each is an option of the command
 
     options = JobOptions(
         seed=seed,
+        host_nodes=tuple(host or ()),
+        placement=placement,
         dims=dims_of(dim),
         shapes=shapes_of(shape),
         calibration_method=calibration_method,

@@ -25,6 +25,16 @@ ZeroPoints = Annotated[
     Literal["auto", "none", "unpadded", "fused", "all"],
     typer.Option(help="Which of a float model's activations may have a zero point."),
 ]
+HostNodes = Annotated[
+    list[str] | None, typer.Option("--host", metavar="NODE", help="A node to leave to the host; may be repeated.")
+]
+Placement = Annotated[
+    Literal["accelerator", "fastest"],
+    typer.Option(
+        help="Where operators go: to the accelerator wherever it can run them, or to the host where the whole is "
+        "faster so, by what the document's host costs."
+    ),
+]
 Data = Annotated[Path | None, typer.Option(help="Directory of the store; else CYCLOPS_DATA, else ./data.")]
 
 

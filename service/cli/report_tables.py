@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from accel.report.verdicts import EQUAL_DB, end_to_end_line, report_verdict, simulation_verdict
+from accel.report.verdicts import EQUAL_DB, end_to_end_line, report_verdict, simulation_verdict, stream_line
 
 Report = Mapping[str, Any]
 
@@ -46,9 +46,11 @@ def _accuracy_lines(report: Report) -> Iterator[str]:
 
 
 def _end_to_end_lines(report: Report) -> Iterator[str]:
-    """The time with the host, where launches were timed."""
+    """The time with the host, where launches were timed, and that of a stream of inputs, if one was run."""
     if report.get("end_to_end") is not None and report["cycles"]:
         yield end_to_end_line(report["end_to_end"])
+    if report.get("stream") is not None:
+        yield stream_line(report["stream"])
 
 
 def dram_lines(report: Report) -> Iterator[str]:
@@ -58,6 +60,9 @@ def dram_lines(report: Report) -> Iterator[str]:
         moved = f"DRAM: {dram['bytes_read']:,} bytes read, {dram['bytes_written']:,} written"
         compulsory = dram["compulsory_read"] + dram["compulsory_written"]
         yield f"{moved}; {dram['ratio']:.2f} times the {compulsory:,} that any schedule must move"
+    if dram is not None and dram.get("on_chip"):
+        saved = [each["bytes_not_read"] + each["bytes_not_written"] for each in dram["on_chip"]]
+        yield f"on the chip from layer to layer: {len(saved)} tensors, {sum(saved):,} bytes that DRAM does not see"
 
 
 def energy_lines(report: Report) -> Iterator[str]:

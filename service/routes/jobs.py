@@ -95,7 +95,8 @@ async def post_job(
 
     With `dry_run` there is no job. The answer is the plan: for every node of the model whether the accelerator runs it,
     how, and why not, with the instructions and the tiling of each launch, which is that of a job whose `schedule` is
-    `quick`. Of the options it reads `seed`, `calibration`, `dims` and `shapes`. With `document` in place of
+    `quick`. Of the options it reads `seed`, `calibration`, `dims`, `shapes`, `host_nodes`, `placement` and how a
+    float model is quantised. With `document` in place of
     `accelerator` it tries a document that nobody keeps; what is wrong with one is told as by `POST /v1/accelerators`.
     """
     if dry_run:

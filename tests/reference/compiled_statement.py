@@ -9,6 +9,7 @@ import tvm
 from tvm import tirx
 from tvm.target import codegen
 
+from accel.expression.element_types import held_as
 from accel.expression.loop_builder import Place, build_loops
 from accel.expression.syntax_tree import ExpressionError
 from accel.expression.typecheck import Typed
@@ -33,7 +34,7 @@ class Compiled:
         """
         for name, expected in self._typed.tensors.items():
             found = tensors[name]
-            if (str(found.dtype), found.shape) != (expected.dtype, expected.shape):
+            if (str(found.dtype), found.shape) != (held_as(expected.dtype), expected.shape):
                 raise ExpressionError(f"{name} is {found.dtype} {found.shape}; expected {expected}")
         arguments = {name: tvm.runtime.tensor(tensors[name].ravel()) for name in self._typed.tensors}
         fields = [
@@ -54,7 +55,7 @@ def compile_statement(typed: Typed, mcpu: str | None = None) -> Compiled:
 def _function(typed: Typed) -> tirx.PrimFunc:
     zero = tirx.const(0, "int32")
     places = {
-        name: Place(tirx.decl_buffer((_elements(tensor.shape),), tensor.dtype, name), zero)
+        name: Place(tirx.decl_buffer((_elements(tensor.shape),), held_as(tensor.dtype), name), zero)
         for name, tensor in typed.tensors.items()
     }
     fields = {name: tirx.decl_buffer((1,), dtype, f"scalar_{name}") for name, dtype in typed.scalars.items()}

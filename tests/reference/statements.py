@@ -1,6 +1,7 @@
 """Statements run by numpy, written from docs/expressions.md alone: slow, and plain to read."""
 
 import itertools
+import math
 
 import numpy as np
 
@@ -27,6 +28,7 @@ COMPARE = {
     "==": np.equal,
     "!=": np.not_equal,
 }
+HELD = {"int48": "int64"}  # no type of numpy has 48 bits
 PYTHON = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -51,27 +53,28 @@ def run(typed: Typed, tensors: dict[str, np.ndarray], scalars: dict[str, float])
         where = tuple(at[index] if isinstance(index, str) else index for index in statement.target.indices)
         if statement.updates or summed:
             total = result[where] if statement.updates else result.dtype.type(0)
+            combined = COMBINE[statement.combiner or "+"]
             for step in itertools.product(*(range(typed.extents[axis]) for axis in summed)):
-                total = COMBINE[statement.combiner or "+"](total, value[position + step])
+                total = combined(total, value[position + step], typed.dtype)
         else:
             total = value[position]
         result[where] = total
     return result
 
 
-def plus(a: np.generic, b: np.generic) -> np.generic:
+def plus(a: np.generic, b: np.generic, dtype: str) -> np.generic:
     if a.dtype == np.float32:
         with np.errstate(all="ignore"):
             return np.float32(a + b)
-    return wrap(int(a) + int(b), a.dtype)[()]
+    return wrap(int(a) + int(b), dtype)[()]
 
 
-def wrap(values: object, dtype: object) -> np.ndarray:
+def wrap(values: object, dtype: str) -> np.ndarray:
     """Python integers, of which the low bits stay."""
-    dtype = np.dtype(dtype)
-    bits = dtype.itemsize * 8
-    low = np.asarray(np.asarray(values, dtype=object) & ((1 << bits) - 1))
-    return low.astype(np.uint64).astype(f"uint{bits}").view(dtype)
+    bits = int(dtype.lstrip("uint"))
+    signed = 0 if dtype.startswith("u") else 1 << bits - 1
+    low = np.asarray(((np.asarray(values, dtype=object) + signed) & ((1 << bits) - 1)) - signed)
+    return low.astype(HELD.get(dtype, dtype))
 
 
 def integers(values: np.ndarray) -> np.ndarray:
@@ -96,7 +99,7 @@ class _Grid:
         below = [self.of(child) for child in node.children]
         match node.expression:
             case Literal(value):
-                found = np.asarray(value, node.dtype)
+                found = np.asarray(value, HELD.get(node.dtype, node.dtype))
             case Scalar(name):
                 value, kind = np.asarray(self.scalars[name]), self.types[name]
                 found = convert(value.astype(kind) if kind == "float32" else wrap(integers(value), kind), node.dtype)
@@ -139,7 +142,11 @@ class _Grid:
         return self.tensors[access.name][tuple(where)] if access.indices else self.tensors[access.name]
 
 
-COMBINE = {"+": plus, "max": lambda a, b: call("max", [a, b], "")[()], "min": lambda a, b: call("min", [a, b], "")[()]}
+COMBINE = {
+    "+": plus,
+    "max": lambda a, b, dtype: call("max", [a, b], dtype)[()],
+    "min": lambda a, b, dtype: call("min", [a, b], dtype)[()],
+}
 
 
 def binary(operator: str, sides: list[np.ndarray], dtype: str) -> np.ndarray:
@@ -156,10 +163,17 @@ def convert(value: np.ndarray, dtype: str) -> np.ndarray:
     if dtype == "float32":
         return value.astype(np.float32)
     if value.dtype == np.float32:
-        ends = np.iinfo(dtype)
-        exact = np.trunc(np.nan_to_num(value.astype(np.float64), nan=0.0))
-        return np.clip(exact, ends.min, ends.max).astype(np.int64).astype(dtype)
+        return np.vectorize(lambda x: truncated(float(x), dtype), otypes=[HELD.get(dtype, dtype)])(value)
     return wrap(integers(value), dtype)
+
+
+def truncated(value: float, dtype: str) -> int:
+    """Towards zero, within the type; 0 of a NaN."""
+    bits = int(dtype.lstrip("uint"))
+    low, high = (0, (1 << bits) - 1) if dtype.startswith("u") else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    if math.isnan(value):
+        return 0
+    return low if value < low else high if value > high else int(value)
 
 
 def looked_up(table: LookupTable, x: np.ndarray) -> np.ndarray:
@@ -183,7 +197,7 @@ def call(function: str, given: list[np.ndarray], dtype: str) -> np.ndarray:
         case "abs":
             return np.abs(given[0]) if dtype == "float32" else wrap(abs(integers(given[0])), dtype)
         case "relu":
-            return np.where(given[0] > 0, given[0], np.asarray(0, dtype))
+            return np.where(given[0] > 0, given[0], np.asarray(0, HELD.get(dtype, dtype)))
         case "clip":
             raised = np.where(given[0] > given[1], given[0], given[1])
             return np.where(raised < given[2], raised, given[2])

@@ -243,17 +243,10 @@ def execute_dry_run(work: ModelJobInputs, settings: Settings) -> Plan:
     Raises:
         CyclopsError: an input cannot be used.
     """
-    accelerator, axes = load_accelerator(work.accelerator), work.options.axes
-    model = load_model(work.model.read_bytes(), axes=axes)
-    return plan_loaded_model(
-        model,
-        accelerator,
-        calibration=_calibration(work, model.info, settings),
-        seed=work.options.seed,
-        sources=with_model(work.sources, work.model),
-        axes=axes,
-        quantisation=work.options,
-    )
+    accelerator = load_accelerator(work.accelerator)
+    model = load_model(work.model.read_bytes(), axes=work.options.axes)
+    calibration, sources = _calibration(work, model.info, settings), with_model(work.sources, work.model)
+    return plan_loaded_model(model, accelerator, work.options, calibration=calibration, sources=sources)
 
 
 def describe_program(program: Program) -> ProgramContents:

@@ -1,5 +1,6 @@
 """What a job is asked to do."""
 
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import pydantic
@@ -8,7 +9,16 @@ from pydantic_core import PydanticCustomError
 
 from accel.driver.run_options import Options, QuantisationOptions
 
-_OF_A_MODEL = (*QuantisationOptions.model_fields, "intermediates")
+_OF_A_MODEL: Mapping[str, Collection[str]] = {
+    "a program is compiled already: nothing is calibrated": ["calibration"],
+    "a program is compiled already: its shapes are fixed": ["dims", "shapes"],
+    "a program is compiled already: it runs where it runs": ["host_nodes", "placement"],
+    "a program is compiled already: nothing is quantised": [*QuantisationOptions.model_fields, "intermediates"],
+    "a program is run for its own input": ["repeat"],
+    "a program is compiled already: its tilings are chosen": ["schedule"],
+    "a program is compiled already: its launches are what they are": ["launches"],
+}
+"""What options of a model say of a program: that they do not apply."""
 DIGEST = "^[0-9a-f]{64}$"
 
 
@@ -67,23 +77,12 @@ class JobRequest(pydantic.BaseModel):
     def _options_that_apply(cls, options: JobOptions, info: pydantic.ValidationInfo) -> JobOptions:
         if info.data.get("model") is not None and options.engine != "both":
             raise contradiction("a model is verified and timed: leave it at both", "options.engine")
-        if info.data.get("program") is not None and options.calibration is not None:
-            raise contradiction("a program is compiled already: nothing is calibrated", "options.calibration")
-        if info.data.get("program") is not None and (options.dims or options.shapes):
-            given = ("dims", options.dims), ("shapes", options.shapes)
-            fields = [f"options.{name}" for name, value in given if value]
-            raise contradiction("a program is compiled already: its shapes are fixed", *fields)
-        if info.data.get("program") is not None and options.host_nodes:
-            raise contradiction("a program is compiled already: it runs where it runs", "options.host_nodes")
         if info.data.get("program") is not None:
-            changed = [name for name in _OF_A_MODEL if getattr(options, name) != getattr(JobOptions(), name)]
-            if changed:
-                fields = [f"options.{name}" for name in changed]
-                raise contradiction("a program is compiled already: nothing is quantised", *fields)
-        if info.data.get("program") is not None and options.schedule != JobOptions().schedule:
-            raise contradiction("a program is compiled already: its tilings are chosen", "options.schedule")
-        if info.data.get("program") is not None and options.launches != JobOptions().launches:
-            raise contradiction("a program is compiled already: its launches are what they are", "options.launches")
+            usual = JobOptions()
+            for said, names in _OF_A_MODEL.items():
+                changed = [f"options.{name}" for name in names if getattr(options, name) != getattr(usual, name)]
+                if changed:
+                    raise contradiction(said, *changed)
         return options
 
 

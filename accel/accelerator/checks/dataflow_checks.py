@@ -23,7 +23,8 @@ _BOUNDS = ("clip", "min", "max", "relu")
 def preserves_positions(meaning: Semantics) -> bool:
     """Returns whether a copy keeps each scalar at its position: the indices are equal on both sides."""
     statement = meaning.typed.statement
-    return all(access.indices == statement.target.indices for access in statement.accesses)
+    ends = (access for access in statement.accesses if access.name in ("dram", "sram"))
+    return all(access.indices == statement.target.indices for access in ends)
 
 
 def copy_kind(meaning: Semantics) -> CopyKind | None:
@@ -67,7 +68,9 @@ def _may_be(node: TypedExpression, number: int) -> bool:
 
 def _without_bounds(node: TypedExpression) -> TypedExpression:
     """The value without its bounds: the argument of ``clip``, ``min``, ``max`` or ``relu`` that reads memory."""
-    while isinstance(node.expression, Call) and node.expression.function in _BOUNDS:
+    while isinstance(node.expression, Cast) or (
+        isinstance(node.expression, Call) and node.expression.function in _BOUNDS
+    ):
         reading = [child for child in node.children if _reads(child)]
         if len(reading) != 1:
             break
@@ -135,8 +138,8 @@ def _places(accelerator: Accelerator) -> Iterator[Place]:
 
 
 def _loads(tile: Tile, places: list[Place]) -> list[Place]:
-    """The loads of the tile's memory whose type in DRAM is the memory's own."""
-    plain_load = (tile.memory.name, "load", tile.memory.dtype)
+    """The loads of the tile's memory whose type in DRAM is that of the memory there."""
+    plain_load = (tile.memory.name, "load", tile.memory.dtype_in_dram)
     return [place for place in places if (place[1].memory, place[1].direction, place[1].dram_dtype) == plain_load]
 
 
@@ -162,7 +165,7 @@ def _check_start(gemm: Contraction, places: list[Place]) -> None:
     if gemm.zero is not None or gemm.overwrites:
         return
     name, memory, found = gemm.instruction.name, gemm.dst.memory, _loads(gemm.dst, places)
-    start = f"it must also do {gemm.dst.name}[...] = 0, or a copy must load {memory.dtype} into {memory.name}"
+    start = f"it must also do {gemm.dst.name}[...] = 0, or a copy must load {memory.dtype_in_dram} into {memory.name}"
     over = f"; {gemm.overwrite.name}, which overwrites, begins none" if gemm.overwrite is not None else ""
     require(bool(found), "instructions", f"nothing begins the sums of {name}{over}: {start}")
     path, copy, meaning = found[0]
@@ -253,6 +256,8 @@ def _touched(accelerator: Accelerator) -> Iterator[tuple[str, bool]]:
         if isinstance(instruction, Layer):
             names = {operand.memory for operand in instruction.operands.values()} | instruction.uses.keys()
             yield from ((name, filled) for name in sorted(names) for filled in (True, False))
+        if isinstance(instruction, Copy):
+            yield from ((operand.memory, False) for operand in instruction.operands.values())
         if not isinstance(instruction, Compute):
             continue
         if instruction.microops is not None:
@@ -293,7 +298,7 @@ def _check_operands(accelerator: Accelerator) -> None:
     for index, instruction in enumerate(accelerator.instructions):
         if isinstance(instruction, Layer):
             statements = [each for meaning in layer_semantics(accelerator, instruction) for each in meaning.statements]
-        elif isinstance(instruction, Compute):
+        elif isinstance(instruction, Compute | Copy):
             statements = list(semantics_of(accelerator, instruction))
         else:
             continue
@@ -314,7 +319,7 @@ def _check_contraction(accelerator: Accelerator, gemm: Contraction) -> None:
     for tile, dtypes, why in (
         (gemm.data, DATA_TYPES, "models are quantised to int8"),
         (gemm.weights, WEIGHT_TYPES, "models are quantised to int8"),
-        (gemm.dst, ("int32",), "biases and sums are int32"),
+        (gemm.dst, ("int32", "int48", "int64"), "biases are int32, and sums are no narrower"),
     ):
         at = f"memories.{_number(accelerator, tile)}.dtype"
         wrong = f"{tile.memory.dtype}; {tile.name} of {gemm.instruction.name} must be {' or '.join(dtypes)}: {why}"

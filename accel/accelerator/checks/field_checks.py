@@ -186,6 +186,20 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
         _check_limit(f"{path}.max_rows", copy.max_rows, accelerator.bits(copy, fields.rows))
     if copy.blocks is not None:
         _check_blocks(f"{path}.blocks", copy, copy.blocks, accelerator)
+    with together() as apart:
+        for name, operand in copy.operands.items():
+            with apart():
+                _check_copy_operand(f"{path}.operands.{name}", name, operand, copy, accelerator)
+
+
+def _check_copy_operand(path: str, name: str, operand: Operand, copy: Copy, accelerator: Accelerator) -> None:
+    require(copy.direction == "store", path, "a load reads DRAM alone; operands beside it are a store's")
+    require(name not in ("dram", "sram"), path, f"{name} is an end of the copy; an operand needs another name")
+    _check_operand(path, operand, accelerator)
+    one = "an operand of a store is one element of its memory; leave the shape out"
+    require(operand.shape is None, f"{path}.shape", one)
+    require(operand.address is not None, f"{path}.address", "a store finds its operand by a field; it needs an address")
+    require(not operand.stays, f"{path}.stays", "a store keeps nothing; leave it out")
 
 
 def _check_blocks(path: str, copy: Copy, blocks: CopyBlocks, accelerator: Accelerator) -> None:

@@ -1,6 +1,6 @@
 """Checks of instructions as large as a layer: their operands, windows and loops, how they sum, and what they use."""
 
-from accel.accelerator.cost_ranges import cost_fields
+from accel.accelerator.cost_ranges import cost_fields, depths_of_memories
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.field_roles import field_at, field_roles
 from accel.accelerator.instructions import HardwareLoop, Layer, LayerOperand, LayerOperation, Window
@@ -199,7 +199,9 @@ def _check_use(path: str, memory: str, text: str, layer: Layer, accelerator: Acc
     fields = cost_fields(accelerator, layer)
     extents = {loop.extent for loop in layer.loops}
     extents |= {window.extent for operand in layer.operands.values() for window in operand.windows}
+    depths = depths_of_memories(accelerator)
     smallest = {name: float(fields.get(name, name) in extents) for name in cost.names}
+    smallest |= {name: depths[name] for name in cost.names if name in depths and name not in fields}
     try:
         least = float(cost.evaluate(smallest))
     except ExpressionError as error:

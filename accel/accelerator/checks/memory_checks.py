@@ -47,6 +47,8 @@ def check_addresses(accelerator: Accelerator) -> None:
             if isinstance(instruction, Copy):
                 with apart():
                     _check_copy(f"{path}.copy_fields", instruction, accelerator)
+                with apart():
+                    _check_operands(path, instruction, accelerator)
             if isinstance(instruction, Compute):
                 with apart():
                     _check_operands(path, instruction, accelerator)
@@ -135,7 +137,7 @@ def _check_counts(path: str, name: str, bits: int) -> None:
     require(bits > 0, path, f"{name} has 0 bits and can only be 0; it needs 1 bit at least")
 
 
-def _check_operands(path: str, compute: Compute, accelerator: Accelerator) -> None:
+def _check_operands(path: str, compute: Compute | Copy, accelerator: Accelerator) -> None:
     for name, operand in compute.operands.items():
         if operand.address is None:
             continue  # it is in micro-ops, which are the family's

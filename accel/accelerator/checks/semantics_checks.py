@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from accel.accelerator.cost_ranges import depths_of_memories
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_at, field_names
 from accel.accelerator.instructions import BitField, Compute, Copy, Instruction, Layer, LayerOperation, Operation
@@ -62,7 +63,8 @@ def check_costs(path: str, instruction: Instruction, accelerator: Accelerator) -
                     _check_cost(f"{path}.{role}", text, instruction, accelerator)
         for at, text in _worked_out(instruction) if isinstance(instruction, Layer) else ():
             with apart():
-                _check_cost(f"{path}.{at}", text, instruction, accelerator)
+                memories = depths_of_memories(accelerator) if at.startswith("uses.") else ()
+                _check_cost(f"{path}.{at}", text, instruction, accelerator, *memories)
 
 
 def _worked_out(layer: Layer) -> Iterator[tuple[str, str]]:
@@ -107,8 +109,10 @@ def _check_does(
         statement = parse_statement(text)
         if isinstance(instruction, Copy):
             target, source = ("sram", "dram") if instruction.direction == "load" else ("dram", "sram")
-            right = statement.target.name == target and set(statement.operands) <= {source}
-            require(right, path, f"found {text!r}; a {instruction.direction} writes {target} and reads {source}")
+            beside = ", ".join(("", *instruction.operands))
+            right = statement.target.name == target and set(statement.operands) <= {source, *instruction.operands}
+            reads = f"a {instruction.direction} writes {target} and reads {source}{beside}"
+            require(right, path, f"found {text!r}; {reads}")
         scalars = _scalars(accelerator, instruction)
         for name in statement.scalars:
             if name in scalars:
@@ -136,10 +140,10 @@ def _scalars(accelerator: Accelerator, instruction: Instruction) -> dict[str, st
     }
 
 
-def _check_cost(path: str, text: str, instruction: Instruction, accelerator: Accelerator) -> None:
+def _check_cost(path: str, text: str, instruction: Instruction, accelerator: Accelerator, *others: str) -> None:
     with _at_path(path):
         cost = parse_cost(text)
-    known = [*field_names(accelerator, instruction), *_scalars(accelerator, instruction), *COST_NAMES]
+    known = [*field_names(accelerator, instruction), *_scalars(accelerator, instruction), *COST_NAMES, *others]
     if isinstance(instruction, Copy):
         known += COPY_COST_NAMES
     for name in cost.names:
@@ -216,7 +220,8 @@ def _operation(meaning: Semantics, path: str, accelerator: Accelerator) -> _Know
             most[role] = (1 << accelerator.bits(instruction, field)) - 1
         if instruction.max_rows is not None:
             most["rows"] = min(most["rows"], instruction.max_rows)
-        where: Any = (instruction.memory, instruction.direction, instruction.dram_dtype, instruction.dram_unit)
+        beside = tuple(instruction.operands[name].memory for name in names if name in instruction.operands)
+        where: Any = (instruction.memory, instruction.direction, instruction.dram_dtype, instruction.dram_unit, beside)
     else:
         assert isinstance(instruction, Compute)  # layers are chosen by their cost
         tensors = [name for name in names if name in meaning.typed.tensors]

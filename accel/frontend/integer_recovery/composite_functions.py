@@ -34,7 +34,7 @@ The epilogue is one of three, as the accelerator requantises; relu and clip are 
   floats; astype to int8. These five bindings are always there, also where the scale is 1.
 - :class:`MultipliedEpilogue`, by a multiplier and shifts (``requantization.py`` of this package): [right_shift],
   multiply by a constant or by m, [add 2^(s-1)], [right_shift by s], [add the zero point]; maximum, minimum, astype to
-  int8 as in the first.
+  int8 as in the first. A wide product is one of int64: astype, [astype m], multiply, .., right_shift, astype to int32.
 
 Without an epilogue, ``conv2d``, ``dense`` and ``matmul`` return the int32 accumulator.
 """
@@ -77,6 +77,7 @@ class MultipliedEpilogue:
     """Requantisation to ``((x >> before) * factor [+ 2^(shift-1)] >> shift) + zero_point``, clipped to [low, high].
 
     The half is added where ``rounds`` says so. ``factor`` is None where each channel has its own, in the parameter m.
+    Between the first shift and the zero point numbers have so many bits, ``product``, or are int32 if that is 0.
     """
 
     before: int
@@ -86,6 +87,7 @@ class MultipliedEpilogue:
     zero_point: int
     low: int
     high: int
+    product: int = 0
 
 
 AnyEpilogue = ShiftEpilogue | ScaledEpilogue | MultipliedEpilogue
@@ -395,7 +397,10 @@ def _ending(epilogue: AnyEpilogue | None, addend: int = 0) -> CompositeAttribute
             ("multiply_tensor", 0) if epilogue.factor is None else ("multiply", epilogue.factor)
         )
         rounding = 1 << epilogue.shift - 1 if epilogue.rounds and epilogue.shift > 0 else 0
-        steps = (*_added(addend), *before, by, *_shift(epilogue.shift, rounding), *_added(epilogue.zero_point))
+        product = (by, *_shift(epilogue.shift, rounding))
+        if epilogue.product:
+            product = (("widen", epilogue.product), *product, ("narrow", 0))
+        steps = (*_added(addend), *before, *product, *_added(epilogue.zero_point))
     else:
         steps = _shift(epilogue.shift, addend + (1 << epilogue.shift - 1 if epilogue.shift > 0 else 0))
     return CompositeAttributes(steps=(*steps, *_clip(epilogue.low, epilogue.high)), narrow=True)
@@ -457,12 +462,32 @@ def _multiplied(
 ) -> relax.Expr:
     if epilogue.before:
         acc = builder.emit(relax.op.right_shift(acc, _int32(epilogue.before)))
-    acc = builder.emit(relax.op.multiply(acc, *factors or (_int32(epilogue.factor),)))
-    if epilogue.rounds:
-        acc = _shifted(builder, acc, epilogue.shift)
-    elif epilogue.shift:
-        acc = builder.emit(relax.op.right_shift(acc, _int32(epilogue.shift)))
+    if epilogue.product:
+        acc = _widely_multiplied(builder, acc, epilogue, *factors)
+    else:
+        acc = builder.emit(relax.op.multiply(acc, *factors or (_int32(epilogue.factor),)))
+        if epilogue.rounds:
+            acc = _shifted(builder, acc, epilogue.shift)
+        elif epilogue.shift:
+            acc = builder.emit(relax.op.right_shift(acc, _int32(epilogue.shift)))
     return builder.emit(relax.op.add(acc, _int32(epilogue.zero_point))) if epilogue.zero_point else acc
+
+
+def _widely_multiplied(
+    builder: relax.BlockBuilder, acc: relax.Expr, epilogue: MultipliedEpilogue, *factors: relax.Var
+) -> relax.Expr:
+    """The product, its half and its shift in int64, which holds what the machine's own width does."""
+
+    def wide(value: int) -> relax.Expr:
+        return relax.const(value, "int64")
+
+    factor = builder.emit(relax.op.astype(factors[0], "int64")) if factors else wide(epilogue.factor or 0)
+    acc = builder.emit(relax.op.multiply(builder.emit(relax.op.astype(acc, "int64")), factor))
+    if epilogue.rounds and epilogue.shift:
+        acc = builder.emit(relax.op.add(acc, wide(1 << epilogue.shift - 1)))
+    if epilogue.shift:
+        acc = builder.emit(relax.op.right_shift(acc, wide(epilogue.shift)))
+    return builder.emit(relax.op.astype(acc, "int32"))
 
 
 def _shifted(builder: relax.BlockBuilder, acc: relax.Expr, shift: int, addend: int = 0) -> relax.Expr:

@@ -1,6 +1,6 @@
 """Requantisation of an accumulator inside its composite: by a shift, a float, or a multiplier, as the accelerator can.
 
-An integer multiplier requantises as a float scale would: ``(v * m >> s)`` near ``acc * r``, in int32 throughout.
+An integer multiplier requantises as a float scale would: ``(v * m >> s)`` near ``acc * r``, in int32 or a wider type.
 """
 
 import math
@@ -49,6 +49,29 @@ def requantisation_fits(magnitude: int, shift: int) -> bool:
 Form = Literal["joined", "apart", "rounded"]
 
 MULTIPLIER_MAX = (1 << 15) - 1  # what a signed immediate of 16 bits holds
+
+
+@dataclass(frozen=True)
+class WideProduct:
+    """A product of a sum and a multiplier in so many ``bits``, and its shift, in one instruction.
+
+    ``widens``: the sums are narrower. ``form`` says whether a half is added between. Multipliers are up to ``most``,
+    shifts from ``least`` to ``last``.
+    """
+
+    bits: int
+    widens: bool
+    form: Literal["joined", "rounded"]
+    most: int
+    least: int
+    last: int
+
+    @property
+    def limit(self) -> float:
+        """What no product is beyond, with some room for the rounding of float64."""
+        return float((1 << self.bits - 1) - (1 << self.bits - 20))
+
+
 _FIRST_SHIFTS = range(21)  # with 15 bits of a multiplier, 16 of the sum are left
 _LAST_SHIFT = 30
 _LAST_SHIFT_APART = 15  # its half is an immediate of 16 bits too
@@ -98,6 +121,7 @@ def multiplier(
     limits: tuple[int, int],
     forms: Sequence[Form] = ("joined", "apart"),
     channels: int = MANY,
+    wide: WideProduct | None = None,
 ) -> Multiplier | None:
     """Returns the multiplier that stands for ``ratio``, a positive scalar or [O]; None if every one is too coarse.
 
@@ -108,6 +132,7 @@ def multiplier(
         limits: the bounds of the clip.
         forms: those to choose from; without ``apart`` one instruction does it all, and there is no first shift.
         channels: over which mean errors can cancel.
+        wide: the product, if it is wider than int32.
     """
     shifts = _FIRST_SHIFTS if "apart" in forms else _FIRST_SHIFTS[:1]
     reach = max(abs(limit - zero_point) for limit in limits)
@@ -115,7 +140,7 @@ def multiplier(
         candidate
         for before in shifts
         for form in forms
-        for candidate in _candidates(ratio, magnitude, (zero_point, reach), before, form)
+        for candidate in _candidates(ratio, magnitude, (zero_point, reach), before, form, wide)
         if candidate.error <= _ACCEPTED_ERROR
     ]
 
@@ -127,9 +152,9 @@ def multiplier(
 
 
 def _candidates(
-    ratio: Float64, magnitude: Int64, output: tuple[int, int], before: int, form: Form
+    ratio: Float64, magnitude: Int64, output: tuple[int, int], before: int, form: Form, wide: WideProduct | None
 ) -> Iterator[Multiplier]:
-    """The finest multiplier for a first shift ``before``, if one keeps within int32; ``output`` is z and Y."""
+    """The finest multiplier for a first shift ``before``, if one keeps within its type; ``output`` is z and Y."""
     zero_point, reach = output
     offset = {"joined": zero_point + 0.5, "apart": 0.0, "rounded": float(zero_point)}[form]
     joining = np.rint(np.clip(offset / ratio, -INT32_MAX, INT32_MAX)).astype(np.int64)
@@ -138,10 +163,14 @@ def _candidates(
     if (largest > INT32_MAX).any():
         return
     shifted = (largest >> before) + 1
-    for shift in range(_LAST_SHIFT_APART if form == "apart" else _LAST_SHIFT, 0 if form == "rounded" else -1, -1):
+    shifts = range(_LAST_SHIFT_APART if form == "apart" else _LAST_SHIFT, 0 if form == "rounded" else -1, -1)
+    if wide is not None:
+        shifts = range(wide.last, wide.least - 1, -1)
+    most, limit = (MULTIPLIER_MAX, INT32_MAX) if wide is None else (wide.most, wide.limit)
+    for shift in shifts:
         factors = np.asarray(np.rint(ratio * 2.0 ** (shift + before)))
         half = 0 if form == "joined" or shift == 0 else 1 << shift - 1
-        if (factors > MULTIPLIER_MAX).any() or (shifted * factors + half > INT32_MAX).any():
+        if (factors > most).any() or (shifted * factors + half > limit).any():
             continue
         worth = factors * 2.0 ** -(shift + before)
         moved = form != "apart"
@@ -151,7 +180,7 @@ def _candidates(
         return
 
 
-Requantize = Literal["shift", "scale", "multiply", "multiply at once", "multiply and round"]
+Requantize = Literal["shift", "scale", "multiply", "multiply at once", "multiply and round"] | WideProduct
 """By a shift, a float, or an integer and then a shift: in steps of their own, or in one, without or with its half."""
 
 _FORMS: dict[str, tuple[Form, ...]] = {
@@ -269,12 +298,14 @@ def _scaled(acc: Accumulator, output: Output) -> Narrowing | str:
 
 def _multiplied(acc: Accumulator, output: Output, requantize: Requantize) -> Narrowing | str:
     """By integers; channels that have one scale have one multiplier, which the instruction itself may hold."""
-    forms = _FORMS[requantize]
+    wide = requantize if isinstance(requantize, WideProduct) else None
+    forms = (wide.form,) if wide is not None else _FORMS[str(requantize)]
     ratio = acc.scale / output.scale
     magnitude = acc.magnitude if ratio.ndim else acc.magnitude.max()
-    found = multiplier(ratio, np.asarray(magnitude), output.zero_point, output.limits, forms, acc.channels)
+    found = multiplier(ratio, np.asarray(magnitude), output.zero_point, output.limits, forms, acc.channels, wide)
     if found is None:
-        return "no multiplier of 15 bits is within half a step of the scales' ratio for all sums"
+        bits = (MULTIPLIER_MAX if wide is None else wide.most).bit_length()
+        return f"no multiplier of {bits} bits is within half a step of the scales' ratio for all sums"
     alike = np.unique(found.factors)
     epilogue = composite_functions.MultipliedEpilogue(
         found.before,
@@ -284,6 +315,7 @@ def _multiplied(acc: Accumulator, output: Output, requantize: Requantize) -> Nar
         zero_point=output.zero_point if found.form == "apart" else 0,
         low=output.limits[0],
         high=output.limits[1],
+        product=wide.bits if wide is not None and wide.widens else 0,
     )
     rounding = _rounding(acc, output, np.asarray(found.bias(ratio, output.zero_point, acc.grain)))
     return Narrowing(epilogue, found.addend, rounding, None if len(alike) == 1 else found.factors)

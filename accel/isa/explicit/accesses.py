@@ -149,6 +149,9 @@ def _copy_boxes(executions: Executions) -> Iterator[AccessBox]:
     none = np.zeros((0, len(words)), np.int64)
     chip = shape.height * shape.width
     yield AccessBox(words, names.index(copy.memory), not loads, loads, shape.sram, chip, none, none)
+    for tensor in executions.sort.tensors:
+        some = np.where(chip > 0, tensor.span, 0)
+        yield AccessBox(words, tensor.memory, True, False, words.column(tensor.address), some, none, none)
     size = copy.dram_bytes(accelerator.memory(copy.memory))
     rows, stride = shape.rows[np.newaxis], shape.row_stride[np.newaxis]
     yield AccessBox(words, len(names), loads, not loads, shape.dram, shape.columns * size, rows, stride)

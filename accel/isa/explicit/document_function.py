@@ -15,6 +15,7 @@ from tvm import tirx
 from accel.accelerator.document import Accelerator, InOrderSync
 from accel.accelerator.instructions import Compute, Copy, Layer
 from accel.accelerator.memories import DTYPE_BYTES, Dram, DType
+from accel.expression.element_types import held_as
 from accel.expression.loop_builder import Place, build_loops
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import copying, extents_of
@@ -55,7 +56,8 @@ def columns_of(sort: InstructionOperation) -> Columns:
     free = iter(range(CODE + 1, 1 << 16))
     if isinstance(sort.instruction, Copy):
         shape = {name: next(free) for name in COPY}
-        return Columns(shape, (), (), (), tuple(next(free) for _ in sort.scalars))
+        bases = tuple(next(free) for _ in sort.tensors)
+        return Columns(shape, (), bases, (), tuple(next(free) for _ in sort.scalars))
     if isinstance(sort.instruction, Layer):
         numbers = {name: next(free) for name in layer_numbers(sort.instruction)}
         return Columns(numbers, (), (), (), tuple(next(free) for _ in sort.scalars))
@@ -90,11 +92,7 @@ def _fill(table: Int64, executions: Executions) -> None:
     columns, rows = columns_of(sort), words.rows
     table[rows, CODE] = sort.code
     if isinstance(sort.instruction, Copy):
-        shape = copying(words, sort.instruction)
-        size = DTYPE_BYTES[sort.instruction.dram_dtype]
-        for name, column in columns.shape.items():
-            values = getattr(shape, name)
-            table[rows, column] = values // size if name in ("dram", "row_stride") else values
+        _fill_copy(table, executions, sort.instruction)
     elif isinstance(sort.instruction, Layer):
         for name, values in layer_values(words, sort.instruction).items():
             table[rows, columns.shape[name]] = values
@@ -107,6 +105,17 @@ def _fill(table: Int64, executions: Executions) -> None:
                 table[rows, column] = words.column(step) if isinstance(step, str) else step
     for (_, field), column in zip(sort.scalars, columns.scalars, strict=True):
         table[rows, column] = words.column(field)
+
+
+def _fill_copy(table: Int64, executions: Executions, copy: Copy) -> None:
+    """The shape of copies, and where what they read beside lies."""
+    columns, words = columns_of(executions.sort), executions.words
+    shape, size = copying(words, copy), DTYPE_BYTES[copy.dram_dtype]
+    for name, column in columns.shape.items():
+        values = getattr(shape, name)
+        table[words.rows, column] = values // size if name in ("dram", "row_stride") else values
+    for tensor, base in zip(executions.sort.tensors, columns.bases, strict=True):
+        table[words.rows, base] = words.column(tensor.address)
 
 
 Int = Any  # a tirx.Expr of int64; TVM's operators are untyped
@@ -188,7 +197,7 @@ class _Launch:
         self._drams = {dtype: tirx.decl_buffer((sizes[dtype],), dtype, f"dram_{dtype}") for dtype in drams}
         self._elements = [memory.element_count for memory in accelerator.memories]
         self._memories = [
-            tirx.decl_buffer((tirx.Var(f"{memory.name}_scalars", "int64"),), memory.dtype, memory.name)
+            tirx.decl_buffer((tirx.Var(f"{memory.name}_scalars", "int64"),), held_as(memory.dtype), memory.name)
             for memory in accelerator.memories
         ]
         self._tables = {
@@ -249,7 +258,10 @@ class _Launch:
             for variable, step in zip(variables, steps, strict=True):
                 address = address + variable * read(step)
             places[tensor.name] = self._place(tensor.memory, address)
-        return _loops(variables, extents, build_loops(sort.meaning.typed, places, scalars, self._tables))
+        begun: list[tirx.Stmt] = []
+        body = build_loops(sort.meaning.typed, places, scalars, self._tables, begun)
+        loops = _loops(variables, extents, body)
+        return tirx.SeqStmt([*begun, loops]) if begun else loops
 
     def _copy(
         self, sort: InstructionOperation, copy: Copy, columns: Columns, scalars: Mapping[str, Int], read: "_Read"
@@ -262,6 +274,8 @@ class _Launch:
         scalar = shape["dram"] + row * shape["row_stride"] + column * self._elements[memory]
         chip = shape["sram"] + y * shape["width"] + x
         places = {"dram": Place(self._drams[copy.dram_dtype], scalar), "sram": self._place(memory, chip)}
+        for tensor, base in zip(sort.tensors, columns.bases, strict=True):
+            places[tensor.name] = self._place(tensor.memory, read(base))
         moved = build_loops(sort.meaning.typed, places, scalars, self._tables)
         if padded:
             inside = functools.reduce(tirx.And, (row >= 0, row < shape["rows"], column >= 0, column < shape["columns"]))
@@ -312,6 +326,11 @@ def _aligned(numbers: Array) -> Array:
     return found
 
 
+def _zeros(count: int, dtype: str) -> Array:
+    """So many zeros that a kernel can read."""
+    return aligned_zeros(count * np.dtype(dtype).itemsize).view(dtype)
+
+
 class ExplicitMachine:
     """The on-chip memories, which keep their contents from launch to launch, and the compiled kernel.
 
@@ -323,7 +342,7 @@ class ExplicitMachine:
         self._launch = load_kernel(source_of(accelerator))
         self._dram_types = dram_types(accelerator)
         self._memories = [
-            aligned_zeros(memory.depth * memory.element_bytes).view(memory.dtype) for memory in accelerator.memories
+            _zeros(memory.depth * memory.element_count, held_as(memory.dtype)) for memory in accelerator.memories
         ]
 
         self._tables = [_aligned(table.lookup().numbers) for table in accelerator.tables]

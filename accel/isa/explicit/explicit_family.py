@@ -22,6 +22,8 @@ from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.document_support import check_explicit
 from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.operations import executions_of
+from accel.isa.explicit.residency.direct_moves import direct_moves, with_free_loads
+from accel.isa.explicit.residency.resident_words import ExplicitResidency
 from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of, variations_of
 from accel.isa.family import (
     DocumentChange,
@@ -188,6 +190,13 @@ class ExplicitFamily(NoContext, PreparedBySignatures):
     def orders_accesses(self, accelerator: Accelerator) -> bool:
         """Returns whether units start in order, or wait for addresses: both do for what is before in the program."""
         return accelerator.synchronisation.kind != "tokens"
+
+    def keeps_results(self, accelerator: Accelerator) -> bool:
+        """Returns whether an instruction leaves in a memory what a store and a load would, and no token orders it."""
+        return self.orders_accesses(accelerator) and bool(direct_moves(accelerator))
+
+    while_results_stay = staticmethod(with_free_loads)
+    residency = staticmethod(ExplicitResidency)
 
     def variations(self, accelerator: Accelerator) -> list[Variation]:
         """Returns what a machine of the document can be timed with."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel.accelerator.cost_ranges import cost_fields, costs_of_dram
+from accel.accelerator.cost_ranges import cost_fields, costs_of_dram, depths_of_memories
 from accel.accelerator.instructions import HardwareLoop, Layer, Window
 from accel.accelerator.memories import DTYPE_BYTES
 from accel.expression.cost_expression import parse_cost
@@ -126,10 +126,11 @@ def used_of(words: ExecutedWords, layer: Layer, memory: str) -> Int64:
         SimulationError: an expression that is no number for some of them.
     """
     cost, accelerator = parse_cost(layer.uses[memory]), words.decoded.accelerator
-    known, fields = costs_of_dram(accelerator), cost_fields(accelerator, layer)
+    fields = cost_fields(accelerator, layer)
+    known = depths_of_memories(accelerator) | costs_of_dram(accelerator)
     try:
         found = cost.evaluate(
-            {name: known[name] if name in known else words.column(fields[name]) for name in cost.names}
+            {name: words.column(fields[name]) if name in fields else known[name] for name in cost.names}
         )
     except ExpressionError as error:
         at = int(words.rows[error.row or 0])

@@ -11,6 +11,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import HardwareLoop, Layer
 from accel.accelerator.memories import DTYPE_BYTES, DType
 from accel.accelerator.semantics import LayerSemantics, Semantics
+from accel.expression.element_types import held_as
 from accel.expression.loop_builder import Place, build_loops
 from accel.isa.explicit.layer_accesses import extent_field, pitch_of, step_of
 from accel.isa.explicit.operations import ExecutedWords
@@ -98,7 +99,7 @@ class LayerStatement:
     def _on_chip(self, name: str, label: str) -> Any:
         memory = self.accelerator.memory(self.layer.operands[name].memory)
         dtype = self.layer.type_in_dram(name, memory)
-        self.buffers.append(tirx.decl_buffer((memory.element_count,), dtype, label, scope="local"))
+        self.buffers.append(tirx.decl_buffer((memory.element_count,), held_as(dtype), label, scope="local"))
         return self.buffers[-1]
 
     def _element(self) -> Any:

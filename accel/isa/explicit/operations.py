@@ -16,8 +16,9 @@ from accel.accelerator.memories import Memory
 from accel.accelerator.semantics import LayerSemantics, Semantics, all_layers, all_semantics, scalar_field
 from accel.errors import SimulationError
 from accel.expression.syntax_tree import AffineIndex, index_terms
-from accel.isa.decode import Decoded, SameAccelerator
+from accel.isa.decode import Decoded
 from accel.util.arrays import Bools, Int64
+from accel.util.same_object import SameObject
 
 LOOPS = 3  # hardware loops of an instruction
 MAX_CHIP_BYTES = 1 << 30
@@ -54,9 +55,9 @@ class Tensor:
 class InstructionOperation:
     """One operation of one instruction of a document.
 
-    ``code`` counts from 1. ``tensors`` are those of a compute; a copy has none here, as its fields say all.
-    ``scalars`` are the names that the expressions use, each with its field. Of a layer ``meaning`` is what it does at
-    every point, and ``layer`` all of it.
+    ``code`` counts from 1. ``tensors`` are those of a compute; of a copy, whose fields say where its ends lie, what it
+    reads beside. ``scalars`` are the names that the expressions use, each with its field. Of a layer ``meaning`` is
+    what it does at every point, and ``layer`` all of it.
     """
 
     code: int
@@ -82,13 +83,13 @@ def sorts_of(accelerator: Accelerator) -> tuple[InstructionOperation, ...]:
     Raises:
         ExpressionError: an expression that means nothing; :func:`check_document` would have refused it.
     """
-    return _sorts_of(SameAccelerator(accelerator))
+    return _sorts_of(SameObject(accelerator))
 
 
 @functools.lru_cache(maxsize=32)
-def _sorts_of(same: SameAccelerator) -> tuple[InstructionOperation, ...]:
+def _sorts_of(same: SameObject[Accelerator]) -> tuple[InstructionOperation, ...]:
     """Of the same object: equal ones have the same."""
-    return _sorts(same.accelerator.model_dump_json(exclude={"source", "parameters", "composites"}))
+    return _sorts(same.value.model_dump_json(exclude={"source", "parameters", "composites"}))
 
 
 @functools.lru_cache(maxsize=32)
@@ -108,16 +109,17 @@ def _layer_sort(code: int, layer: LayerSemantics, accelerator: Accelerator) -> I
 def _sort(code: int, meaning: Semantics, accelerator: Accelerator) -> InstructionOperation:
     instruction = meaning.instruction
     scalars = tuple((name, scalar_field(accelerator, instruction, name)) for name in meaning.typed.scalars)
-    tensors = _tensors(instruction, meaning, accelerator) if isinstance(instruction, Compute) else ()
+    tensors = () if isinstance(instruction, Layer) else _tensors(instruction, meaning, accelerator)
     return InstructionOperation(code, meaning, tensors, scalars)
 
 
-def _tensors(instruction: Compute, meaning: Semantics, accelerator: Accelerator) -> tuple[Tensor, ...]:
+def _tensors(instruction: Compute | Copy, meaning: Semantics, accelerator: Accelerator) -> tuple[Tensor, ...]:
     """Those that the operation names, its target first."""
     statement = meaning.typed.statement
     memories = [memory.name for memory in accelerator.memories]
     found = []
-    for name in meaning.typed.tensors:
+    loops = instruction.loops if isinstance(instruction, Compute) else ()
+    for name in (name for name in meaning.typed.tensors if name in instruction.operands):
         operand = instruction.operands[name]
         target = name == statement.target.name
         memory = memories.index(operand.memory)
@@ -131,11 +133,11 @@ def _tensors(instruction: Compute, meaning: Semantics, accelerator: Accelerator)
                 writes=target,
                 address=operand.address,
                 span=span,
-                steps=tuple(_step(loop, name) for loop in instruction.loops),
+                steps=tuple(_step(loop, name) for loop in loops),
                 longer=tuple((scalar_field(accelerator, instruction, step), more) for step, more in longer),
             )
         )
-    assert len(instruction.loops) <= LOOPS
+    assert len(loops) <= LOOPS
     return tuple(found)
 
 

@@ -6,6 +6,8 @@ Its stages take streams of words; :func:`takes_decoded_launch` makes each one of
 import functools
 from collections.abc import Iterator
 
+import numpy as np
+
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.isa.compiled_kernels import Signature
@@ -23,12 +25,15 @@ from accel.isa.family import (
     Timing,
     Variation,
 )
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_changes import changes_of_gemmini, configuration_of_gemmini, derived_gemmini
 from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine, function_signature
 from accel.isa.gemmini.gemmini_tiling_cost import tiling_cost
 from accel.isa.gemmini.stream.bounds_kernel import bounds_signature
+from accel.isa.gemmini.stream.dram_races import race_signatures
+from accel.isa.gemmini.stream.early_instructions import early_instructions, early_signature, may_run_on
 from accel.isa.gemmini.stream.errata import errata_signature
 from accel.isa.gemmini.stream.kept_weights import keeping_signature, with_kept_weights
 from accel.isa.gemmini.stream.launch_context import LaunchContext, context_signature, takes_decoded_launch
@@ -43,11 +48,19 @@ from accel.isa.gemmini.timing.recorded_runs import replay
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
 from accel.isa.variations import Scaled, scaled_variations, time_of, with_fields
 from accel.program.program_model import DramWindow
-from accel.util.arrays import Bytes, Int64, Words
+from accel.util.arrays import Bools, Bytes, Int64, Words
 
 
 def _context_after(words: Words, parameters: GemminiParameters, context: LaunchContext) -> LaunchContext:
     return context.after(words, parameters)
+
+
+def _early(words: Words, parameters: GemminiParameters, _context: LaunchContext, late: Bools) -> Bools:
+    return early_instructions(words, parameters, late)
+
+
+def _runs_on(words: Words, parameters: GemminiParameters, context: LaunchContext, behind: Words) -> bool:
+    return may_run_on(words, behind, parameters, context)
 
 
 def _timing_of(decoded: Decoded, _tokens: dict[str, int]) -> Timing:
@@ -142,12 +155,23 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
         order = issue_order(kept, parameters)
         return kept[order], order
 
+    def fence(self, accelerator: Accelerator) -> Words | None:
+        """Returns the instruction that stands for the processor's fence; None where the document leaves it out."""
+        named = any(instruction.name == rocc.FENCE_NAME for instruction in accelerator.instructions)
+        return np.array([rocc.FENCE, 0, 0], np.uint64) if named else None
+
+    early = staticmethod(takes_decoded_launch(_early))
+
+    def runs_on(self, before: Decoded, launch: Decoded) -> bool:
+        """Returns whether the hardware does what the instructions say where they follow one another."""
+        return takes_decoded_launch(_runs_on)(before, launch.words)
+
     def machine(self, accelerator: Accelerator) -> Machine:
         """Returns a machine that takes decoded launches."""
         return GemminiMachine(parameters_of(accelerator))
 
     def hazard_checker(self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int) -> HazardChecker:
-        """Returns a checker of reads of what nothing wrote."""
+        """Returns a checker of races in DRAM, and of reads of what nothing wrote."""
         return GemminiHazardChecker(accelerator, dram_bytes)
 
     def token_queues(self, accelerator: Accelerator) -> list[str]:
@@ -163,6 +187,8 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
             keeping_signature(),
             facts_signature(),
             order_signature(),
+            early_signature(),
+            *race_signatures(),
             warming_signature(),
             bounds_signature(),
             errata_signature(),

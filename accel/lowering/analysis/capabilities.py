@@ -19,7 +19,10 @@ from accel.accelerator.instructions import Compute, Copy, Layer
 from accel.accelerator.semantics import Semantics
 from accel.accelerator.target import Target
 from accel.errors import CompileError
+from accel.expression.element_types import bits_of
 from accel.expression.syntax_tree import Binary, Call, Expression, Select, walk
+from accel.expression.typecheck import TypedExpression
+from accel.frontend.integer_recovery.requantization import WideProduct
 from accel.frontend.integer_recovery.rounding_bias import ROUNDED, Rounded
 from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.operation_matching import matching_operations
@@ -30,6 +33,11 @@ from accel.region.tile_steps import PairOp
 
 _SHIFT = 8  # bits of a byte plane
 _FACTOR = 3  # of several, so that no shift does it
+_USUAL = 32  # bits
+_WIDE_BITS = (64, 48)
+_WIDE_FORMS: tuple[Literal["joined", "rounded"], ...] = ("rounded", "joined")
+_WIDE_FACTORS = tuple((1 << bits) - 1 for bits in (31, 30, 24, 23, 18, 17, 16, 15))  # what fields may hold
+_WIDE_SHIFTS = (31, 15, 16, 30, 32)  # one of which any machine has
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109)
 
 
@@ -89,8 +97,11 @@ class Capabilities:
         """What does all of ``steps`` on the accumulators in one instruction; of those at most one reads a tensor."""
         results = self.gemm.dst.memory
         tensors = any(name in TENSOR_OPS for name, _ in steps)
-        if tensors and self.load(results.name, results.dtype) is None:
-            return CapabilityAnswer(None, f"no load brings a tensor of {results.dtype} to {results.name}")
+        names = [name for name, _ in steps if name in ("widen", "narrow")]
+        if names not in ([], ["widen", "narrow"]) or (names and (steps[0][0] != "widen" or _shared_clip(steps))):
+            return CapabilityAnswer(None, "what is wider than the sums is no result of an instruction")
+        if tensors and self.load(results.name, results.dtype_in_dram) is None:
+            return CapabilityAnswer(None, f"no load brings a tensor of {results.dtype_in_dram} to {results.name}")
         return self._arithmetic(steps, lambda value, other: apply_steps(value, steps, other), shared=tensors)
 
     def pair(self, name: PairOp) -> CapabilityAnswer:
@@ -136,6 +147,64 @@ class Capabilities:
         """Whether a store scales accumulators by a float."""
         return self.store("int8", Scaling(0.5, -128, 127)) is not None
 
+    @cached_property
+    def wide_product(self) -> WideProduct | None:
+        """The multiplication and shift in one instruction of which the product has more than 32 bits; None if none."""
+        own = bits_of(self.gemm.sum_dtype)
+        for bits in (own,) if own > _USUAL else (each for each in _WIDE_BITS if self._computes_in(f"int{each}")):
+            for form in _WIDE_FORMS:
+
+                def does(factor: int, shift: int, bits: int = bits, form: Literal["joined", "rounded"] = form) -> bool:
+                    return self._multiplies_widely(bits, form, factor, shift)
+
+                most = next((each for each in _WIDE_FACTORS if any(does(each, shift) for shift in _WIDE_SHIFTS)), 0)
+                if most:
+                    shifts = [shift for shift in range(1, bits - 1) if does(most, shift)]
+                    return WideProduct(bits, own <= _USUAL, form, most, shifts[0], shifts[-1])
+        return None
+
+    def _computes_in(self, dtype: str) -> bool:
+        """Whether an expression has something of a type."""
+
+        def has(node: TypedExpression) -> bool:
+            return node.dtype == dtype or any(map(has, node.children))
+
+        return any(has(meaning.typed.value) for meaning in self.known)
+
+    def _multiplies_widely(self, bits: int, form: Literal["joined", "rounded"], factor: int, shift: int) -> bool:
+        """Whether one instruction multiplies by ``factor`` or a tensor, and shifts, in so many bits."""
+        product = 0 if bits == bits_of(self.gemm.sum_dtype) else bits
+        rounds = form == "rounded"
+        for narrows in (False, True) if product else (False,):
+            stored = Shifting(shift, *INT8, rounds, factor, product=product, narrows=narrows)
+            if self.store("int8", stored) is not None:
+                return True
+        half: Steps = (("add", 1 << shift - 1),) if rounds else ()
+        wide: Steps = (("widen", product),) if product else ()
+        narrow: Steps = (("narrow", 0),) if product else ()
+        clip: Steps = (("max", INT8[0]), ("min", INT8[1]))
+        for by in (("multiply", factor), ("multiply_tensor", 0)):
+            steps: Steps = (*wide, by, *half, ("shift_right", shift))
+            for ending in ((*narrow,), (*narrow, *clip), (*clip, *narrow)):
+                if self.steps((*steps, *ending)).pragma:
+                    return True
+        return False
+
+    @cached_property
+    def multiplies_channels(self) -> bool:
+        """Whether what multiplies and shifts at once takes a multiplier of each channel."""
+        wide = self.wide_product
+        shift, half = (_SHIFT, 1 << _SHIFT - 1) if wide is None else (wide.last, 1 << wide.last - 1)
+        before: Steps = (("widen", wide.bits),) if wide is not None and wide.widens else ()
+        behind: Steps = (("narrow", 0),) if before else ()
+        clip: Steps = (("max", INT8[0]), ("min", INT8[1]))
+        roundings: tuple[Steps, ...] = ((), (("add", half),))
+        for rounding in roundings:
+            steps: Steps = (*before, ("multiply_tensor", 0), *rounding, ("shift_right", shift))
+            if any(self.steps((*steps, *end)).pragma for end in (behind, (*behind, *clip), (*clip, *behind))):
+                return True
+        return False
+
     @property
     def multiplies(self) -> Multiplication | None:
         """How accumulators are multiplied, by an immediate or by a tensor, and shifted to the right; None if not.
@@ -169,7 +238,7 @@ class Capabilities:
         if self.step("add_tensor", 0) is not None or not (narrows or self.multiplies):
             return ROUNDED
         found: set[Rounded] = {"elementwise"} if self.scales and self.step("add", 1) is None else set()
-        if self.load(self.gemm.dst.memory.name, self.gemm.dst.memory.dtype) is not None:
+        if self.load(self.gemm.dst.memory.name, self.gemm.dst.memory.dtype_in_dram) is not None:
             found |= {"layer", "addition"}
         return frozenset(found)
 
@@ -302,6 +371,12 @@ def _capabilities(target: Target) -> Capabilities:
         layers = [meaning for meaning in target.layers if meaning.instruction is gemm.instruction and meaning.sums]
         known += tuple(each for meaning in layers for each in (meaning.begins, meaning.ends) if each is not None)
     return Capabilities(target, gemm, known)
+
+
+def _shared_clip(steps: Steps) -> bool:
+    """Whether a wide product is narrowed between the bounds of a clip, as nothing is written."""
+    at = steps.index(("narrow", 0))
+    return at + 1 < len(steps) and steps[at - 1][0] in ("max", "min")
 
 
 def _as_compiled(store: tirx.BufferStore) -> tirx.BufferStore:

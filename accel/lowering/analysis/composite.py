@@ -54,6 +54,17 @@ class CompositeRegion(CompositeAttributes):
     result: tuple[int, ...]
     macs: int
 
+    @property
+    def operations(self) -> int:
+        """The arithmetic of the model: two operations of each multiply-accumulate, and those of each result.
+
+        These are the elements of its window where it multiplies nothing, the combinations of its operands, one of a
+        bias, and one of its requantisation.
+        """
+        window = 0 if self.macs or self.window is None else math.prod(self.window.kernel)
+        each = window + max(len(self.weights) - 1, 0) + int(self.has_bias and not self.bias_rounds) + int(self.narrow)
+        return 2 * self.macs + each * math.prod(self.result)
+
     def argument(self, call: ir.Call, parameter: str) -> relax.Expr:
         """What a call of the composite gives a parameter."""
         return call.args[self.parameters.index(parameter)]
@@ -99,8 +110,10 @@ def called_region(module: tvm.IRModule, value: Any) -> Region | None:
 
 
 def largest_addend(composite: CompositeRegion) -> int:
-    """The largest magnitude of a number that the steps add."""
-    return max((abs(immediate) for name, immediate in composite.steps if name == "add"), default=0)
+    """The largest magnitude of a number that the steps add to the sums."""
+    names = [name for name, _ in composite.steps]
+    sums = composite.steps[: names.index("widen")] if "widen" in names else composite.steps
+    return max((abs(immediate) for name, immediate in sums if name == "add"), default=0)
 
 
 def clip_bounds(composite: CompositeRegion) -> tuple[int, int]:

@@ -60,7 +60,9 @@ def plan_epilogue(composite: CompositeRegion, capabilities: Capabilities) -> Epi
 
 def _initial_values(capabilities: Capabilities) -> tuple[Start, ...]:
     """The ways to give the accumulators their first value; zeros come first, as rounding then needs no tensor."""
-    loaded = capabilities.load(capabilities.gemm.dst.memory.name, capabilities.gemm.dst.memory.dtype) is not None
+    loaded = (
+        capabilities.load(capabilities.gemm.dst.memory.name, capabilities.gemm.dst.memory.dtype_in_dram) is not None
+    )
     gemm = capabilities.gemm
     found: list[Start] = ["zero"] if gemm.zero is not None or gemm.overwrites else []
     return (*found, "bias") if loaded else tuple(found)
@@ -133,12 +135,36 @@ def narrowing_epilogues(composite: CompositeRegion, start: Start) -> Iterator[Ep
         return
     yield Epilogue(composite.steps, start=start)
     first, last = _parts(composite.steps)
-    shifting = _shifting(last, clip_bounds(composite))
+    shifting = None if ("narrow", 0) in last else _shifting(last, clip_bounds(composite))
     if shifting is not None:
         yield from _in_store(first, last, shifting, start)
         if first and first[-1][0] == "multiply":
             yield from _in_store(first[:-1], last, replace(shifting, factor=first[-1][1]), start)
+    yield from _widely_shifted(composite, start)
     yield from _clipped_again(composite, start)
+
+
+def _widely_shifted(composite: CompositeRegion, start: Start) -> Iterator[Epilogue]:
+    """The ways to do a wide product in the store, or in an instruction that clips before it narrows."""
+    steps, narrow = composite.steps, ("narrow", 0)
+    if narrow not in steps:
+        return
+    begin, end = next(at for at, (name, _) in enumerate(steps) if name == "widen"), steps.index(narrow)
+    (_, bits), (name, factor), *rest = steps[begin:end]
+    if name == "multiply" and len(steps) == end + 1 + len(_CLIP):
+        shifting = _shifting((*rest, *steps[end + 1 :]), clip_bounds(composite))
+        rounds = any(step == "add" for step, _ in rest)
+        if shifting is not None:
+            for narrows in (False, True):
+                way = replace(shifting, factor=factor, product=bits, narrows=narrows, rounds=rounds)
+                yield Epilogue(steps[:begin], start=start, scaling=way)
+                if way.low == 0:
+                    relus = (replace(way, low=INT8[0], relu=relu) for relu in _RELUS)
+                    yield from (Epilogue(steps[:begin], start=start, scaling=relu) for relu in relus)
+    clip = tuple(zip(_CLIP, INT8, strict=True))
+    for bounds in (steps[end + 1 :], clip):
+        tighter = () if bounds == steps[end + 1 :] else steps[end + 1 :]
+        yield Epilogue((*steps[:end], *bounds, narrow, *tighter), start=start)
 
 
 def _in_store(first: Steps, last: Steps, shifting: Shifting, start: Start) -> Iterator[Epilogue]:
@@ -231,7 +257,7 @@ def _biased(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabi
         joined: Steps = () if epilogue.start == "bias" else (("add_tensor", 0),)
         ways.insert(0, (*joined, *epilogue.steps[1:]))
     yield from ways
-    for way in ways:
+    for way in ways if contracts else ():
         loaded: Steps = tuple(("multiply_tensor", 0) if step[0] == "multiply" else step for step in way)
         if loaded != way:
             yield loaded

@@ -36,7 +36,7 @@ def initial_accumulators(capabilities: Capabilities) -> Start | None:
     if capabilities.gemm.zero is not None:
         return "zero"
     memory = capabilities.gemm.dst.memory
-    return "bias" if capabilities.load(memory.name, memory.dtype) is not None else None
+    return "bias" if capabilities.load(memory.name, memory.dtype_in_dram) is not None else None
 
 
 def load_obstacle(capabilities: Capabilities) -> str:

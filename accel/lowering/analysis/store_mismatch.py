@@ -46,7 +46,7 @@ def _difference(meaning: Semantics, bounds: tuple[int, int], capabilities: Capab
 
 def _variants(bounds: tuple[int, int], capabilities: Capabilities) -> Iterator[tuple[str, tirx.Expr]]:
     """Stores that are nearly right, and what is wrong with each."""
-    value = capabilities.accumulator("a")[0]
+    value, dtype = capabilities.accumulator("a")[0], capabilities.gemm.sum_dtype
     scaled = value.astype("float32") * tirx.const(0.5, "float32")
     yield "does not clip", tirx.nearbyint(scaled).astype("int8")
     yield "does not round", clip_to(scaled, bounds).astype("int8")
@@ -55,7 +55,7 @@ def _variants(bounds: tuple[int, int], capabilities: Capabilities) -> Iterator[t
         yield clips, stored_value(value, "int8", Scaling(0.5, low, high))
         for rounds in (True, False):
             yield clips, stored_value(value, "int8", Shifting(4, low, high, rounds))
-    yield "does not clip", (value >> tirx.const(4, "int32")).astype("int8")
-    yield "does not clip", ((value + tirx.const(8, "int32")) >> tirx.const(4, "int32")).astype("int8")
+    yield "does not clip", (value >> tirx.const(4, dtype)).astype("int8")
+    yield "does not clip", ((value + tirx.const(8, dtype)) >> tirx.const(4, dtype)).astype("int8")
     swapped = tirx.min(tirx.max(tirx.nearbyint(scaled), tirx.const(127.0, "float32")), tirx.const(-128.0, "float32"))
     yield "has its bounds the wrong way round", swapped.astype("int8")

@@ -254,6 +254,20 @@ class RegionCache:
             self._objects[str(variable.name_hint)] = region_object(function, self._target.accelerator)
         return LoweredModule(self._main, self._objects)
 
+    def compiled(self) -> dict[str, LoweredRegion]:
+        """Returns the regions that were lowered here, by their attribute, once :meth:`lowered` has been asked."""
+        left = region_functions(self._module)
+        functions = {str(variable.name_hint): function for variable, function in left.items()}
+        made = {
+            name: LoweredRegion(
+                self._functions[name],
+                {stage: self._records[stage][name] for stage in self._names},
+                self._objects[name],
+            )
+            for name in functions
+        }
+        return {str(self._functions[name].attrs[REGION]): region for name, region in (self._made | made).items()}
+
     def keep(self) -> None:
         """Put the objects that were not found into the cache, with their texts."""
         for name, region in self._objects.items():

@@ -36,7 +36,7 @@ from accel.lowering.ir.injected_function import (
     InjectedFunction,
     injected_function_of,
 )
-from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
+from accel.lowering.ir.layer_numbers import elements_used, layer_numbers
 from accel.lowering.ir.tir_walk import collect, next_site, rewrite_calls
 from accel.region.kinds import AnyRegion
 
@@ -100,11 +100,9 @@ def _taken(layer: Layer, fields: dict[str, Any], site: int | None, rewriter: "_R
     places = [base.name for base in rewriter.dram.values()]
     written = {meaning.written for meaning in layer_semantics(accelerator, layer)}
     found = []
-    for name, text in layer.uses.items():
-        elements, depth = (
-            math.ceil(float(number_of_cost(text, layer, numbers, accelerator))),
-            accelerator.memory(name).depth,
-        )
+    for name in layer.uses:
+        elements = math.ceil(float(elements_used(name, layer, numbers, accelerator)))
+        depth = accelerator.memory(name).depth
         if elements > depth:
             needs = f"{layer.name} needs {elements} elements of {name}; it has {depth}"
             raise CompileError(needs, field=memory_path(accelerator, name, "depth"))

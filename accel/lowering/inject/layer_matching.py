@@ -112,7 +112,8 @@ class OtherStatementsError(CompileError):
 def _demands(match: LayerMatch, accelerator: Accelerator) -> tuple[float, float]:
     """Bytes on the chip that a match needs, and positions of its windows.
 
-    Neither depths of memories nor costs count: instructions are kept for documents that differ in these.
+    Neither depths of memories nor costs count: instructions are kept for documents that differ in these. A use that
+    names a memory is what it would be of an empty one.
     """
     layer = match.meaning.instruction
     numbers = layer_numbers(layer, match.fields)

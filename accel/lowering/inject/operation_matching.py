@@ -13,7 +13,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy, Layer
 from accel.accelerator.semantics import Semantics, scalar_field
 from accel.accelerator.target import Target
-from accel.expression.syntax_tree import Binary, Scalar, walk, with_scalars
+from accel.expression.syntax_tree import Binary, Scalar, walk, with_scalars, with_sums
 from accel.expression.tir_terms import same_place
 from accel.expression.typecheck import Typed, check_statement
 from accel.expression.unify import Binding, Pattern, UnificationFailure, unify
@@ -189,7 +189,7 @@ def _shift_amounts(typed: Typed) -> set[str]:
 
 def _with_amount(typed: Typed, name: str, amount: int) -> Typed:
     """Returns the statement with a number for a scalar."""
-    statement = replace(typed.statement, value=with_scalars(typed.statement.value, {name: amount}))
+    statement = replace(typed.statement, value=with_sums(with_scalars(typed.statement.value, {name: amount})))
     return check_statement(
         statement, typed.tensors, {other: kind for other, kind in typed.scalars.items() if other != name}
     )

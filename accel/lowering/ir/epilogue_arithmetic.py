@@ -1,4 +1,4 @@
-"""Epilogues as TIR expressions: steps on an int32 accumulator, pairs of accumulators, and what a store makes of one."""
+"""Epilogues as TIR expressions: steps on an accumulator, pairs of accumulators, and what a store makes of one."""
 
 from tvm import tirx
 
@@ -7,17 +7,27 @@ from accel.region.tile_steps import PairOp
 
 
 def apply_steps(value: tirx.Expr, steps: Steps, other: tirx.Expr | None = None) -> tirx.Expr:
-    """The steps of an epilogue on an int32, one after the other; ``other`` is the tensor of those that read one."""
+    """The steps of an epilogue on an accumulator, one by one; ``other`` is the tensor of those that read one."""
+    sums = str(value.ty.dtype)
     for name, immediate in steps:
-        value = apply_step(value, name, other if name in TENSOR_OPS else tirx.const(immediate, "int32"))
+        if name in ("widen", "narrow"):
+            value = value.astype(f"int{immediate}" if name == "widen" else sums)
+            continue
+        dtype = str(value.ty.dtype)
+        if name not in TENSOR_OPS:
+            operand = tirx.const(immediate, dtype)
+        else:
+            assert other is not None
+            operand = other if dtype == sums else other.astype(dtype)
+        value = apply_step(value, name, operand)
     return value
 
 
 def apply_step(value: tirx.Expr, name: EpilogueOp, operand: tirx.Expr) -> tirx.Expr:
-    """One step of an epilogue on an int32; a negative shift to the right goes left."""
+    """One step of an epilogue on an accumulator; a negative shift to the right goes left."""
     if name == "shift_right":
         negative = int(operand) < 0
-        return value << tirx.const(-int(operand), "int32") if negative else value >> operand
+        return value << tirx.const(-int(operand), str(value.ty.dtype)) if negative else value >> operand
     if name in ("add", "add_tensor"):
         return value + operand
     if name in ("multiply", "multiply_tensor"):
@@ -26,14 +36,14 @@ def apply_step(value: tirx.Expr, name: EpilogueOp, operand: tirx.Expr) -> tirx.E
 
 
 def apply_pair(value: tirx.Expr, name: PairOp, other: tirx.Expr) -> tirx.Expr:
-    """An operation on two int32."""
+    """An operation on two accumulators."""
     if name in ("max", "min"):
         return tirx.max(value, other) if name == "max" else tirx.min(value, other)
     return value + other if name == "add" else value * other
 
 
 def stored_value(value: tirx.Expr, dtype: str, scaling: Scaling | Shifting | None) -> tirx.Expr:
-    """What a store makes of an int32 accumulator: scaled or shifted and clipped, or its low bits."""
+    """What a store makes of an accumulator: scaled or shifted and clipped, or its low bits."""
     if scaling is None:
         return value.astype(dtype)
 
@@ -45,7 +55,9 @@ def stored_value(value: tirx.Expr, dtype: str, scaling: Scaling | Shifting | Non
         product = relu("floats", value.astype("float32")) * tirx.const(scaling.scale, "float32")
         value = tirx.nearbyint(relu("product", product))
     else:
-        value = _shift_right(value, scaling)
+        sums = str(value.ty.dtype)
+        value = _shift_right(value.astype(f"int{scaling.product}") if scaling.product else value, scaling)
+        value = value.astype(sums) if scaling.narrows else value
     clipped = relu("clipped", clip_to(relu("rounded", value), (scaling.low, scaling.high)))
     return relu("narrowed", clipped.astype("int8"))
 
@@ -57,8 +69,9 @@ def clip_to(value: tirx.Expr, bounds: tuple[int, int]) -> tirx.Expr:
 
 
 def _shift_right(value: tirx.Expr, shifting: Shifting) -> tirx.Expr:
+    dtype = str(value.ty.dtype)
     if shifting.factor != 1:
-        value = value * tirx.const(shifting.factor, "int32")
+        value = value * tirx.const(shifting.factor, dtype)
     if shifting.rounds:
-        value = value + tirx.const(1 << shifting.shift - 1, "int32")
-    return value >> tirx.const(shifting.shift, "int32") if shifting.shift else value
+        value = value + tirx.const(1 << shifting.shift - 1, dtype)
+    return value >> tirx.const(shifting.shift, dtype) if shifting.shift else value

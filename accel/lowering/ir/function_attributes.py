@@ -52,6 +52,8 @@ class VectorValues:
 class LaunchInfo:
     """What the report says of one call of a region: the layer's name, operator, model nodes and MACs.
 
+    ``operations`` are all arithmetic of the model in it, two of each multiply-accumulate.
+
     ``host_reason`` says why the host finishes what the region begins; empty where it does not. ``host_nodes`` are those
     that it has a part in then; none where that is all of them. ``border`` is what is in DRAM around its result before
     the program runs; None where nothing is. ``values`` are a vector program's.
@@ -65,6 +67,7 @@ class LaunchInfo:
     host_nodes: tuple[str, ...] = ()
     border: int | None = None
     values: VectorValues | None = None
+    operations: int = 0
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,11 @@ def dump_launches(launches: dict[str, LaunchInfo]) -> str:
 def load_launches(text: str) -> dict[str, LaunchInfo]:
     """The inverse of ``dump_launches``."""
     return _LAUNCHES.validate_json(text)
+
+
+def launched_operations(module: ir.IRModule) -> int:
+    """Returns the arithmetic of all launches of a packed module, in operations."""
+    return sum(info.operations for info in load_launches(str(module["main"].attrs[LAUNCHES])).values())
 
 
 def dump_buffers(buffers: Iterable[ScratchpadBuffer]) -> str:

@@ -32,21 +32,23 @@ def split_main(
 ) -> list[HostRun | LaunchRun]:
     """``main`` as an ordered list of host runs and launches, or whatever calls stand ``apart``.
 
-    A host binding joins the run that defines its latest operand, so tuples and shapes stay inside one run.
+    A host binding joins the run that defines its latest operand, so tuples and shapes stay inside one run. What no
+    launch has a part in runs first, so that it stands between no launches.
     """
     main, stands_apart = module["main"], apart or is_launch
-    runs: list[HostRun | LaunchRun] = []
-    defined: dict[relax.Var, int] = dict.fromkeys(main.params, -1)
+    first = HostRun()
+    runs: list[HostRun | LaunchRun] = [first]
+    defined: dict[relax.Var, int] = dict.fromkeys(main.params, 0)
     for block in main.body.blocks:
         for binding in block.bindings:
             if stands_apart(module, binding.value):
                 runs.append(LaunchRun(binding.var, binding.value))
                 defined[binding.var] = len(runs) - 1
                 continue
-            latest = max((defined[var] for var in free_vars(binding.value)), default=-1)
-            if latest >= 0 and isinstance(runs[latest], HostRun):
+            latest = max((defined[var] for var in free_vars(binding.value)), default=0)
+            if isinstance(runs[latest], HostRun):
                 target = latest
-            elif runs and isinstance(runs[-1], HostRun):
+            elif isinstance(runs[-1], HostRun):
                 target = len(runs) - 1
             else:
                 target = len(runs)
@@ -55,7 +57,7 @@ def split_main(
             assert isinstance(run, HostRun)
             run.bindings.append(binding)
             defined[binding.var] = target
-    return runs
+    return runs if first.bindings else runs[1:]
 
 
 def layers_of(module: ir.IRModule) -> dict[str, list[str]]:

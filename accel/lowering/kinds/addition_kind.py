@@ -137,7 +137,7 @@ class AdditionKind:
                 place = (n, c, y, x, *inner(gemm.data, m=m, k=lane))
                 element = te.if_then_else(which == 0, operands[0][place], operands[1][place])
                 weight = identities[2 * level + which, *inner(gemm.weights, n=o, k=lane)]
-                return element.astype("int32") * weight.astype("int32")
+                return element.astype(gemm.sum_dtype) * weight.astype(gemm.sum_dtype)
 
             return product, [which, lane]
 
@@ -190,7 +190,7 @@ def _at_every_point(
     def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, first: tirx.Var, second: tirx.Var) -> tirx.Expr:
         place = dict(zip(gemm.dst.axes, (first, second), strict=True))
         values = [each[n, c, y, x, *inner(gemm.data, m=place["m"], k=place["n"])] for each in operands]
-        terms = [v.astype("int32") * tirx.const(w, "int32") for v, w in zip(values, weights, strict=True)]
+        terms = [v.astype(gemm.sum_dtype) * tirx.const(w, gemm.sum_dtype) for v, w in zip(values, weights, strict=True)]
         return stored_value(apply_steps(terms[0] + terms[1], epilogue.steps), epilogue.result, epilogue.scaling)
 
     return te.create_prim_func([*operands, te.compute((*outer, *gemm.dst.shape), element, name="result0")])

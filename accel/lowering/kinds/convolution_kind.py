@@ -1,6 +1,7 @@
 """Convolutions and dense layers as regions: sums of products over channels and taps, and their epilogue."""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -66,7 +67,7 @@ from accel.region.epilogue import Epilogue, with_bias_by_product
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Convolution, PackedActivation
 from accel.region.slides import slides_over
-from accel.region.tilings import BORDER_WORTH, TilingCost
+from accel.region.tilings import BORDER_WORTH, LAYER_WORTH, TilingCost
 
 _OPTIONS_KEPT = 2  # tilings of each shape and epilogue
 _PATCHES = {"rows": "rows of a matrix", "channels": "channels of its pixels"}
@@ -82,7 +83,8 @@ class ConvolutionKind:
         """The ways to run a composite, the cheapest first; or why there is none."""
         composite, use, capabilities = request.composite, request.use, request.capabilities
         found = contraction_options(composite, use, capabilities, request.cost)
-        layers = layer_convolutions(composite, use, capabilities, _scheduled(capabilities))
+        limit = math.inf if isinstance(found, str) else LAYER_WORTH * found[0].cycles
+        layers = layer_convolutions(composite, use, capabilities, _scheduled(capabilities), limit)
         if isinstance(found, str) and isinstance(layers, str):
             return Refusal(found if capabilities.small else layers)
         options = [each for each in (found, layers) if not isinstance(each, str)]
@@ -124,7 +126,7 @@ class ConvolutionKind:
             element = padded[n, block, y * sh + kh * dh, x * sw + kw * dw, *inner(gemm.data, m=m, k=lane)]
             place = (0, 0, 0, 0) if conv.uniform else (c, ci, kh, kw)
             weight = weights[*place, *inner(gemm.weights, n=o, k=lane)]
-            return element.astype("int32") * weight.astype("int32")
+            return element.astype(gemm.sum_dtype) * weight.astype(gemm.sum_dtype)
 
         outer = (conv.data.batch, conv.out_blocks, rows, columns)
         sums, arguments = accumulated(outer, product, axes, epilogue, gemm)
@@ -256,6 +258,7 @@ def _cheapest_tilings(
     shape: Convolution, epilogue: Epilogue, capabilities: Capabilities, cost: TilingCost, *, dividing: bool
 ) -> Sequence[PricedTiling]:
     """The tilings of a shape, which several layers have, and a layer with and without what may follow it."""
+    epilogue = epilogue.unnumbered
     key, found = (shape, epilogue, cost, dividing), capabilities.tilings
     if key not in found:
         accelerator, gemm = capabilities.accelerator, capabilities.gemm

@@ -13,6 +13,7 @@ from tvm.ir import TensorLoad, TensorRegion
 from tvm_ffi import structural_mutate
 
 from accel.accelerator.contraction import Contraction, Tile
+from accel.accelerator.memories import CHIP_ONLY
 from accel.lowering.layout.tiled_layout import axes_in_dram, in_dram, weight_axes_in_dram
 from accel.region.kinds import Region, lane_tile
 from accel.region.shapes import Convolution, PackedActivation
@@ -23,7 +24,7 @@ WEIGHTS = "weights"  # the parameter of a convolution's weights
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the elements of a parameter are in a tensor of DRAM.
+    """Where the elements of a parameter are in a tensor of DRAM, which has numbers of types of the chip alone as int32.
 
     Attributes:
         shape: of the tensor, by the axes of the parameter.
@@ -75,7 +76,9 @@ def moved(function: tirx.PrimFunc, region: Region, gemm: Contraction, activation
             found[parameter] = _place_of(shape, *layouts[name], region.tiling.columns_as_blocks)
         elif name == WEIGHTS and isinstance(region.shape, Convolution):
             found[parameter] = _Place(shape, (0,) * len(shape), weight_axes_in_dram(gemm.weights))
-    return {each: place for each, place in found.items() if not _is_own(place, tuple(map(int, each.shape)))}
+        elif str(parameter.dtype) in CHIP_ONLY:
+            found[parameter] = _Place(shape, (0,) * len(shape), tuple(range(len(shape))))
+    return {each: place for each, place in found.items() if not _is_own(place, each)}
 
 
 def _place_of(shape: tuple[int, ...], layout: PackedActivation, tile: Tile, columns_as_blocks: int) -> _Place:
@@ -84,8 +87,15 @@ def _place_of(shape: tuple[int, ...], layout: PackedActivation, tile: Tile, colu
     return _Place(whole, (0, 0, layout.top, layout.left, 0, 0), axes_in_dram(tile), columns_as_blocks)
 
 
-def _is_own(place: _Place, shape: tuple[int, ...]) -> bool:
+def _is_own(place: _Place, parameter: Any) -> bool:
+    shape = tuple(map(int, parameter.shape))
+    if str(parameter.dtype) in CHIP_ONLY:
+        return False
     return place.shape == shape and not any(place.first) and place.axes == tuple(range(len(shape)))
+
+
+def _dtype_in_dram(parameter: Any) -> str:
+    return "int32" if str(parameter.dtype) in CHIP_ONLY else str(parameter.dtype)
 
 
 def in_images(function: tirx.PrimFunc, region: Region, gemm: Contraction, activations: Activations) -> tirx.PrimFunc:
@@ -95,7 +105,7 @@ def in_images(function: tirx.PrimFunc, region: Region, gemm: Contraction, activa
         return function
     images = {
         parameter: (
-            tirx.decl_buffer(in_dram(place.shape, place.axes), str(parameter.dtype), str(parameter.name)),
+            tirx.decl_buffer(in_dram(place.shape, place.axes), _dtype_in_dram(parameter), str(parameter.name)),
             place,
         )
         for parameter, place in places.items()
@@ -105,7 +115,8 @@ def in_images(function: tirx.PrimFunc, region: Region, gemm: Contraction, activa
         if value.source not in images:
             return mutator.default_mutate(value)
         image, place = images[value.source]
-        return image[tuple(place.of(value.indices))]
+        element, dtype = image[tuple(place.of(value.indices))], str(value.ty.dtype)
+        return element if str(image.dtype) == dtype else element.astype(dtype)
 
     def store(statement: tirx.BufferStore, mutator: Any) -> Any:
         if statement.buffer not in images:

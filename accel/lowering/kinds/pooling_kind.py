@@ -136,7 +136,7 @@ def _by_a_layer(region: Region[Pooling], gemm: Contraction) -> tirx.PrimFunc:
     def largest(n: Any, c: Any, y: Any, x: Any, first: Any, second: Any) -> Any:
         place = dict(zip(gemm.dst.axes, (first, second), strict=True))
         within = inner(gemm.data, m=place["m"], k=place["n"])
-        return te.max(padded[n, c, y * sh + ky * dh, x * sw + kx * dw, *within].astype("int32"), axis=[ky, kx])
+        return te.max(padded[n, c, y * sh + ky * dh, x * sw + kx * dw, *within].astype(gemm.sum_dtype), axis=[ky, kx])
 
     extents = (shape.data.batch, blocks, rows, columns, *gemm.dst.shape)
     sums = te.compute(extents, largest, name=ACCUMULATE)

@@ -7,6 +7,7 @@ loads and stores get another first address and other steps.
 from tvm import tirx
 
 from accel.accelerator.contraction import Contraction
+from accel.accelerator.memories import CHIP_ONLY
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.kinds.dram_places import in_images, moved
 from accel.lowering.kinds.operand_views import in_views
@@ -25,7 +26,8 @@ def scheduled_function(function: tirx.PrimFunc, region: AnyRegion, capabilities:
     """The function of a region, as :func:`region_function` made it, scheduled as its kind does."""
     gemm = capabilities.gemm
     if not region.views and (
-        isinstance(region, VectorRegion) or not moved(function, region, gemm, kind_of(region).activations(region))
+        isinstance(region, VectorRegion)
+        or (gemm.sum_dtype not in CHIP_ONLY and not moved(function, region, gemm, kind_of(region).activations(region)))
     ):
         return launch_kind(region).schedule(function, region, capabilities)
     plain = launch_kind(region).expression(region, gemm)

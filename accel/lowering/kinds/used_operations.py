@@ -79,8 +79,9 @@ def epilogue_operations(epilogue: Epilogue, capabilities: Capabilities) -> Itera
 
 
 def _loading(role: Role, memory: str, capabilities: Capabilities) -> Iterator[UsedOperation]:
-    target = _buffer("target", memory, capabilities)
-    yield from _copying(role, target, tirx.decl_buffer((1,), target.dtype, "source")[0], capabilities)
+    target, place = _buffer("target", memory, capabilities), capabilities.accelerator.memory(memory)
+    source = tirx.decl_buffer((1,), place.dtype_in_dram, "source")[0]
+    yield from _copying(role, target, source.astype(place.dtype), capabilities)
 
 
 def _buffer(name: str, memory: str, capabilities: Capabilities) -> Any:

@@ -74,7 +74,7 @@ class _Absorber:
         self._module = module
         self._graph = LaunchGraph(module, target.contraction)
         self._prices = RegionPrices(target, prices)
-        self._costs = LaunchCosts(self._graph, self._prices, target.accelerator)
+        self._costs = LaunchCosts(self._graph, self._prices)
         gemm = target.contraction
         self._tiles = {gemm.rows, gemm.in_channels, gemm.out_channels} - {1}
 

@@ -5,11 +5,9 @@ from dataclasses import replace
 
 from tvm import relax
 
-from accel.accelerator.document import Accelerator
 from accel.lowering.ir.function_attributes import LaunchInfo
 from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Moved, Window
 from accel.lowering.movement.movement_operators import shape_of_value
-from accel.lowering.movement.movement_programs import movement_programs
 from accel.lowering.movement.program_orders import result_orders
 from accel.lowering.movement.region_prices import RegionPrices
 from accel.region.affine_view import AffineView, NotAffineError, whole
@@ -22,12 +20,12 @@ MOVE = "move"
 class LaunchCosts:
     """Costs of the launches of one graph: as it stands, or as it would be."""
 
-    def __init__(self, graph: LaunchGraph, prices: RegionPrices, accelerator: Accelerator) -> None:
-        self._graph, self._prices, self._accelerator = graph, prices, accelerator
+    def __init__(self, graph: LaunchGraph, prices: RegionPrices) -> None:
+        self._graph, self._prices = graph, prices
 
     def supposing(self, var: relax.Var, value: relax.Expr) -> "LaunchCosts":
         """Returns the costs if a variable were bound to something else."""
-        return LaunchCosts(self._graph.supposing(var, value), self._prices, self._accelerator)
+        return LaunchCosts(self._graph.supposing(var, value), self._prices)
 
     def of_result(
         self, region: AnyRegion, view: AffineView | None, var: relax.Var, readers: Sequence[tuple[Launch, int]]
@@ -36,8 +34,7 @@ class LaunchCosts:
 
         Regions of contractions move whole elements of memories, wherever these lie, in nearly the same time.
         """
-        own = self._prices.best(region) if isinstance(region, VectorRegion) else None
-        cycles = 0 if own is None else own[0]
+        cycles = (self._prices.cycles(region) if isinstance(region, VectorRegion) else None) or 0
         unable = int(view is not None and not view.has_dense_rows and not isinstance(region, VectorRegion))
         for launch, place in readers:
             moved = self._graph.source(launch.arguments[place], {var})
@@ -70,8 +67,7 @@ class LaunchCosts:
         read = launch.region if moved is None else read_through(launch, {place: moved})
         if not isinstance(read, VectorRegion):
             return 0 if moved is None or moved[2].has_dense_rows else None
-        priced = self._prices.best(read)
-        return None if priced is None else priced[0]
+        return self._prices.cycles(read)
 
     def _of_reads_in_orders(self, launch: Launch, place: int, moved: Moved | None) -> Iterator[int]:
         """Yields what a vector program takes that stores its own result in an order in which it reads."""
@@ -83,9 +79,9 @@ class LaunchCosts:
             return
         for order in result_orders(read, result):
             _, view, _ = stored_in_order(shape, order)
-            priced = self._prices.best(replace(read, views=with_view(read.views, result, view)))
-            if priced is not None:
-                yield priced[0]
+            cycles = self._prices.cycles(replace(read, views=with_view(read.views, result, view)))
+            if cycles is not None:
+                yield cycles
 
     def _of_move(self, argument: relax.Expr, var: relax.Var) -> int | None:
         """What a program takes that makes an argument of a variable; None where no instructions do."""
@@ -113,8 +109,7 @@ class LaunchCosts:
             source, result, fill = self._graph.views_at(chain, middle, window, piece)
         except NotAffineError:
             return None
-        programs = movement_programs(source, result, str(var.ty.dtype), self._accelerator)
-        region = self._prices.cheapest(programs)
+        region = self._prices.moving(source, result, str(var.ty.dtype))
         if region is None:
             return None
         info = LaunchInfo(name="", op=MOVE, nodes=(), macs=0, border=None if fill is None else int(fill))

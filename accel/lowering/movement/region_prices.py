@@ -1,12 +1,15 @@
 """What regions cost: cycles, each kind of region once."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 
 from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Statement
 from accel.lowering.ir.function_attributes import without_numbers
 from accel.lowering.kinds.vector_kind import operations_of
+from accel.lowering.movement.movement_programs import movement_programs
 from accel.lowering.movement.program_orders import orders_of
+from accel.region.affine_view import AffineView
 from accel.region.kinds import AnyRegion, VectorRegion
 
 StatementKey = tuple[str, tuple[tuple[str, str], ...]]
@@ -24,6 +27,7 @@ class RegionPrices:
         self._known: dict[str, tuple[int, int] | None] = {}
         self._cycles: dict[str, int | None] = {}
         self._priced_regions: dict[str, AnyRegion] = {}
+        self._moving: dict[tuple[AffineView, AffineView, str], VectorRegion | None] = {}
         self._operations: dict[StatementKey, tuple[int, ...]] = {}
 
     def price(self, region: AnyRegion) -> int | None:
@@ -43,18 +47,38 @@ class RegionPrices:
 
         Regions that differ in numbers alone are priced alike.
         """
-        orders = list(orders_of(region, self._target.accelerator))
+        found = self._best(region)
+        if found is None:
+            return None
+        cycles, place = found
+        return cycles, next(islice(orders_of(region, self._target.accelerator), place, None))
+
+    def cycles(self, region: VectorRegion) -> int | None:
+        """Returns the cycles of a region in its best order; None where no instructions do it."""
+        found = self._best(region)
+        return None if found is None else found[0]
+
+    def _best(self, region: VectorRegion) -> tuple[int, int] | None:
+        """The cycles of the best order, and its place among all."""
         key = without_numbers(region)
         if key not in self._known:
-            self._known[key] = self._cheapest(orders)
-        found = self._known[key]
-        return None if found is None else (found[0], orders[found[1]])
+            self._known[key] = self._cheapest(list(orders_of(region, self._target.accelerator)))
+        return self._known[key]
 
-    def cheapest(self, regions: Iterable[VectorRegion]) -> VectorRegion | None:
-        """Returns the region that takes the fewest cycles; None where no instructions do any of them."""
-        tried = list(regions)
-        found = self._cheapest(tried)
-        return None if found is None else tried[found[1]]
+    def moving(self, source: AffineView, result: AffineView, dtype: str) -> VectorRegion | None:
+        """Returns the program that moves a tensor in the fewest cycles; None where no instructions move it.
+
+        Args:
+            source: how it lies where it is.
+            result: how it shall lie.
+            dtype: of its elements.
+        """
+        key = source, result, dtype
+        if key not in self._moving:
+            programs = list(movement_programs(source, result, dtype, self._target.accelerator))
+            found = self._cheapest(programs)
+            self._moving[key] = None if found is None else programs[found[1]]
+        return self._moving[key]
 
     def _cheapest(self, regions: Sequence[VectorRegion]) -> tuple[int, int] | None:
         """The cycles of the cheapest, and its place; the first of several."""

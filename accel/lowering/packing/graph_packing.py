@@ -108,7 +108,8 @@ class _Packer:
             return
         composite = read_composite(self.source[value.op])
         request = PackRequest(value, composite, region, self._joined_operand(value))
-        self.values.packed[var] = self._launch(var, kind_of(region).pack(request, self.values), self.borders.get(var))
+        made = kind_of(region).pack(request, self.values)
+        self.values.packed[var] = self._launch(var, made, self.borders.get(var), _operations(request))
         if region.host_reason:
             result = self.values.unpacked(var)
             self.values.plain[var] = (
@@ -192,7 +193,7 @@ class _Packer:
             self.regions[region] = variable
         return self.regions[region]
 
-    def _launch(self, var: relax.Var, made: PackedRegion, border: Padding | None) -> PackedValue:
+    def _launch(self, var: relax.Var, made: PackedRegion, border: Padding | None, operations: int) -> PackedValue:
         region, composite = made.region, made.composite
         if border is not None:
             region = replace(region, border=border.sides)
@@ -213,6 +214,7 @@ class _Packer:
             region.host_reason,
             composite.nodes[1:] if clips else (),
             None if border is None else border.value,
+            operations=operations,
         )
         self.launches[str(value.name)] = info
         planes = [value]
@@ -222,6 +224,15 @@ class _Packer:
                 for i in range(len(results))
             ]
         return PackedValue(tuple(planes), packed, made.shape, made.image, made.stack, info.border)
+
+
+def _operations(request: PackRequest) -> int:
+    """The arithmetic of a region, without what the host finishes, and with a contraction that it takes in."""
+    done = request.composite
+    if request.region.host_reason and request.region.epilogue.wide:
+        bias = done.has_bias and request.region.epilogue.adds_bias
+        done = replace(done, narrow=False, has_bias=bias)
+    return done.operations + (request.joined.composite.operations if request.joined is not None else 0)
 
 
 def _reads(call: ir.Call, parameter: relax.Var) -> bool:

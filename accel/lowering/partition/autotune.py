@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from accel.region.kinds import Region, TilingOption
+from accel.region.tilings import LAYER_WORTH
 
 _CLOSE_RATIO = 1.05  # how far the estimates are off, mostly
-_OTHER_RATIO = 1.15  # of one by a layer's instruction against one by smaller ones, as their prices have other sources
-_SMALLER_RATIO = 2.2  # of one by smaller ones against a layer's, whose price is the document's and knows no caches
+_SMALLER_RATIO = 2.2  # of one by smaller instructions against a layer's, whose price knows no caches
 _MAX_OPTIONS = 2  # options of a layer; a third is faster than both by less than a hundredth
 _MAX_TRIALS = 12
+_LEAST_GAIN = 0.001  # of the cycles of all layers, for a trial
 _AT_ONCE = 2  # trials of different layers, whatever the machine: which ones are made must not depend on it
 
 Measure = Callable[[Sequence[Region]], Sequence[int | None]]
@@ -22,9 +23,10 @@ def autotune(
     measure: Measure | None,
     exact: Callable[[Region], bool] | None = None,
 ) -> dict[str, Region]:
-    """The region of each layer, given its options, the cheapest first; equal layers are settled once.
+    """The region of each layer, given its options, the cheapest first.
 
-    Without ``measure`` the estimates decide, and of a layer whose cheapest option has an ``exact`` price.
+    Layers that differ in numbers alone are settled once. Without ``measure`` the estimates decide, and of a layer whose
+    cheapest option has an ``exact`` price.
     """
     settled = {
         name: _cheapest(ranked)
@@ -34,10 +36,18 @@ def autotune(
     if measure is None or len(settled) == len(options):
         return settled
     close = {name: _close_options(ranked) for name, ranked in options.items() if name not in settled}
-    calls = {tried: _LayerOptions(tried, layers) for tried, layers in Counter(close.values()).items()}
-    _run_trials(calls.values(), measure)
-    chosen = settled | {name: calls[tried].best() for name, tried in close.items()}
+    alike = {name: tuple(map(_unnumbered, tried)) for name, tried in close.items()}
+    layers = Counter(alike.values())
+    calls = {alike[name]: _LayerOptions(tried, layers[alike[name]]) for name, tried in close.items()}
+    whole = sum(ranked[0].cycles for ranked in options.values())
+    _run_trials(calls.values(), measure, _LEAST_GAIN * whole)
+    chosen = settled | {name: tried[calls[alike[name]].best].region for name, tried in close.items()}
     return {name: chosen[name] for name in options}
+
+
+def _unnumbered(option: TilingOption) -> TilingOption:
+    """An option without the numbers of its epilogue: instructions take as long for others."""
+    return replace(option, region=replace(option.region, epilogue=option.region.epilogue.unnumbered))
 
 
 def _cheapest(ranked: Sequence[TilingOption]) -> Region:
@@ -46,11 +56,11 @@ def _cheapest(ranked: Sequence[TilingOption]) -> Region:
     return next((region for region in equal if region.tiling.order == "weights"), ranked[0].region)
 
 
-def _run_trials(calls: Collection["_LayerOptions"], measure: Measure) -> None:
-    """Trials where they may win most, until none may win anything or the budget is spent."""
+def _run_trials(calls: Collection["_LayerOptions"], measure: Measure, least: float) -> None:
+    """Trials where they may win most, until none may win more than ``least`` cycles or the budget is spent."""
     left = _MAX_TRIALS
     while left:
-        promising = sorted((call for call in calls if call.gain() > 0), key=_LayerOptions.gain, reverse=True)
+        promising = sorted((call for call in calls if call.gain() > least), key=_LayerOptions.urgency, reverse=True)
         tried = promising[: min(_AT_ONCE, left)]
         if not tried:
             return
@@ -66,14 +76,14 @@ def _close_options(ranked: Sequence[TilingOption]) -> tuple[TilingOption, ...]:
     other = next((option for option in ranked if _is_layer(option) != _is_layer(best)), None)
     if other is not None and other not in close and other.cycles <= _ratio_to(other) * best.cycles:
         close.insert(1, other)
-    if any(option.cycles > _OTHER_RATIO * best.cycles for option in close):
+    if any(option.cycles > LAYER_WORTH * best.cycles for option in close):
         return tuple(close)
     return tuple(sorted(close, key=_is_layer))  # what is not tried is done by smaller instructions, priced the nearer
 
 
 def _ratio_to(other: TilingOption) -> float:
     """How much more than the cheapest an option of the other way may cost that is worth a trial."""
-    return _OTHER_RATIO if _is_layer(other) else _SMALLER_RATIO
+    return LAYER_WORTH if _is_layer(other) else _SMALLER_RATIO
 
 
 def _is_layer(option: TilingOption) -> bool:
@@ -99,6 +109,10 @@ class _LayerOptions:
         differs = _is_layer(untried[0]) != _is_layer(self.options[0])
         return self.layers * (now - untried[0].cycles * (_CLOSE_RATIO / _ratio_to(untried[0]) if differs else 1))
 
+    def urgency(self) -> tuple[bool, float]:
+        """What is tried first is greater: options of which one is known, as it says nothing by itself, then gains."""
+        return bool(self.known), self.gain()
+
     @property
     def next(self) -> Region:
         """The region to try next."""
@@ -111,8 +125,7 @@ class _LayerOptions:
         else:
             self.known.append(cycles)
 
-    def best(self) -> Region:
-        """The fastest, as far as is known."""
-        if self.given_up or not self.known:
-            return self.options[0].region
-        return self.options[self.known.index(min(self.known))].region
+    @property
+    def best(self) -> int:
+        """The place of the fastest, as far as is known."""
+        return 0 if self.given_up or not self.known else self.known.index(min(self.known))

@@ -1,6 +1,6 @@
 """What the choice of regions reads of an integer graph, as data: it can be chosen again without the graph."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter
@@ -41,20 +41,22 @@ class CompositeGraph:
 _GRAPH = TypeAdapter(CompositeGraph)
 
 
-def read_graph(module: ir.IRModule, capabilities: Capabilities, host_nodes: Collection[str] = ()) -> CompositeGraph:
+def read_graph(
+    module: ir.IRModule, capabilities: Capabilities, host_nodes: Mapping[str, str] | None = None
+) -> CompositeGraph:
     """Returns what there is to choose of an integer graph; nothing in it depends on how long things take.
 
     Args:
         module: the integer graph.
         capabilities: what the accelerator can do.
-        host_nodes: nodes of the model that the host shall run, and with each all of its composite.
+        host_nodes: nodes of the model that the host shall run, with why; and with each all of its composite.
     """
     lowest = lower_bounds_of_operands(module)
     composites = {
         name: PlacedComposite(read_composite(module[name]), use, lowest[name])
         for name, use in composite_uses(module, OPERATORS, lowest).items()
     }
-    reasons = _left_to_host(module, capabilities, host_nodes)
+    reasons = _left_to_host(module, capabilities, host_nodes or {})
     return CompositeGraph(composites, residual_pairs(module, capabilities), reasons)
 
 
@@ -72,7 +74,7 @@ def load_graph(data: bytes) -> CompositeGraph:
     return _GRAPH.validate_json(data)
 
 
-def _left_to_host(module: ir.IRModule, capabilities: Capabilities, host_nodes: Collection[str]) -> dict[str, str]:
+def _left_to_host(module: ir.IRModule, capabilities: Capabilities, host_nodes: Mapping[str, str]) -> dict[str, str]:
     """Why the host has composites that the accelerator might run, or that it cannot."""
     reasons = {}
     for variable, function in module.functions.items():
@@ -89,8 +91,8 @@ def _left_to_host(module: ir.IRModule, capabilities: Capabilities, host_nodes: C
             product = str(function.attrs["op"]) == "product"
             text = "the host multiplies, in integers" if product else requantisation_text(capabilities)
             reasons[str(variable.name_hint)] = f"{cause}; {text}"
-        elif not {str(node) for node in function.attrs["nodes"]}.isdisjoint(host_nodes):
-            reasons[str(variable.name_hint)] = "the job's options leave it to the host"
+        elif left := [host_nodes[str(node)] for node in function.attrs["nodes"] if str(node) in host_nodes]:
+            reasons[str(variable.name_hint)] = left[0]
     return reasons
 
 

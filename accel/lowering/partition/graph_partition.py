@@ -1,7 +1,7 @@
 """Partition: which composites the accelerator runs, with their tiling, and why the others stay on the host."""
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,7 @@ def partition(
     target: Target,
     cost: TilingCost,
     measure: Measure | None = None,
-    host_nodes: Collection[str] = (),
+    host_nodes: Mapping[str, str] | None = None,
 ) -> ir.IRModule:
     """Mark every composite with its region, or with the reason why it has none.
 
@@ -53,7 +53,7 @@ def partition(
         target: what it is for.
         cost: prices tilings.
         measure: times regions, where prices lie close.
-        host_nodes: nodes of the model that the host shall run, and with each all of its composite.
+        host_nodes: nodes of the model that the host shall run, with why; and with each all of its composite.
     """
     capabilities = Capabilities.of(target)
     return marked(module, choose_regions(read_graph(module, capabilities, host_nodes), capabilities, cost, measure))
@@ -65,17 +65,20 @@ def choose_regions(
     cost: TilingCost,
     measure: Measure | None = None,
     exact: Callable[[Region], bool] | None = None,
+    staying: TilingCost | None = None,
 ) -> RegionChoice:
     """Returns what becomes of each composite, by the prices of tilings and, where these lie close, by their cycles.
 
-    Where the price of the cheapest is ``exact``, it decides.
+    Where the price of the cheapest is ``exact``, it decides. ``staying`` prices, if it is given, what has its data from
+    another composite.
     """
     reasons = dict(graph.reasons)
     uses = {name: placed.use for name, placed in graph.composites.items()}
     options, joined = fused_additions(graph.pairs, uses, reasons, capabilities, cost)
     for name, placed in graph.composites.items():
         if name not in reasons and name not in joined and name not in options:
-            found = plan_region(PlanRequest(placed.composite, placed.use, placed.lowest, capabilities, cost))
+            price = cost if staying is None or placed.use.from_host else staying
+            found = plan_region(PlanRequest(placed.composite, placed.use, placed.lowest, capabilities, price))
             if isinstance(found, str):
                 reasons[name] = found
             else:

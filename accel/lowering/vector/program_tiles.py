@@ -71,12 +71,14 @@ def best_tile(
     lanes = _lanes(program.on_chip, accelerator)
     best: tuple[tuple[float, int], VectorProgram] | None = None
     for tile in _tiles(program.extents, rows):
-        cut = any(part < extent for part, extent in zip(tile, program.extents, strict=True))
-        made = replace(program, tile=tile, contexts=2 if cut else 1)
+        price = _price(program.extents, tile)
+        if best is not None and price >= best[0]:
+            continue
         if not suits(tile) or any(tile[axis] % count for axis, count in lanes.items()):
             continue
-        price = _price(program.extents, tile)
-        if (best is None or price < best[0]) and _fits(made, tile, accelerator):
+        cut = any(part < extent for part, extent in zip(tile, program.extents, strict=True))
+        made = replace(program, tile=tile, contexts=2 if cut else 1)
+        if _fits(made, tile, accelerator):
             best = price, made
     return None if best is None else best[1]
 

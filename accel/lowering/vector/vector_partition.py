@@ -5,7 +5,7 @@ Neighbours go together as long as their axes are the same and the machine can ho
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tvm import ir, relax
 
@@ -13,6 +13,7 @@ from accel.accelerator.tables import BYTE_VALUES
 from accel.accelerator.target import Target
 from accel.frontend.integer_recovery.composite_functions import is_table
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
+from accel.lowering.analysis.arithmetic import operations_of
 from accel.lowering.analysis.composite import is_composite_call, read_composite
 from accel.lowering.ir.function_attributes import (
     HOST_REASON,
@@ -50,7 +51,7 @@ Price = Callable[[AnyRegion], int | None]
 
 
 def place_vector_programs(
-    module: ir.IRModule, target: Target, price: Price, host_nodes: Collection[str] = ()
+    module: ir.IRModule, target: Target, price: Price, host_nodes: Mapping[str, str] | None = None
 ) -> ir.IRModule:
     """Returns the module with launches of vector programs in place of host operators; unchanged for most machines.
 
@@ -61,14 +62,13 @@ def place_vector_programs(
         module: the integer graph, its composites marked.
         target: what it is for.
         price: of regions.
-        host_nodes: nodes of the model that the host shall run.
+        host_nodes: nodes of the model that the host shall run, with why.
     """
     if not runs_programs(target):
         return module
     operators = target.derived(_Operators)
-    return _Placement(
-        module, target, home_memory(target.accelerator) or "", operators, price, frozenset(host_nodes)
-    ).module()
+    home = home_memory(target.accelerator) or ""
+    return _Placement(module, target, home, operators, price, host_nodes or {}).module()
 
 
 class _Operators:
@@ -115,7 +115,7 @@ class _Placement:
         home: str,
         operators: _Operators,
         price: Price,
-        host_nodes: frozenset[str],
+        host_nodes: Mapping[str, str],
     ) -> None:
         self._module, self._accelerator, self._home, self._operators = module, target.accelerator, home, operators
         self._contraction = target.contraction
@@ -137,12 +137,14 @@ class _Placement:
     def module(self) -> ir.IRModule:
         """The module with its launches."""
         for binding in self._bindings:
-            if self._nodes.get(str(binding.var.name)) in self._host_nodes:
+            name = str(binding.var.name)
+            if (left := self._host_nodes.get(self._nodes.get(name, ""))) is not None:
+                self._reasons[name] = left
                 continue
             try:
                 self._take(binding)
             except (UnsaidError, UncoverableError, MisfitError) as error:
-                self._reasons[str(binding.var.name)] = str(error)
+                self._reasons[name] = str(error)
         return self._rebuilt()
 
     def _take(self, binding: relax.VarBinding) -> None:
@@ -372,7 +374,9 @@ class _Placement:
     def _info(self, group: Group, values: VectorValues, number: int) -> LaunchInfo:
         names = [name for var in group.members for name in self._nodes_of(var)]
         nodes = tuple(dict.fromkeys(names))
-        return LaunchInfo(nodes[0] if nodes else f"{VECTOR}_{number}", VECTOR, nodes, 0, values=values)
+        name = nodes[0] if nodes else f"{VECTOR}_{number}"
+        done = operations_of(self._module, [self._bindings[self._at[var]] for var in group.members])
+        return LaunchInfo(name, VECTOR, nodes, 0, values=values, operations=done)
 
 
 def _names(values: Sequence[relax.Expr]) -> tuple[str, ...]:

@@ -16,12 +16,21 @@ _STORES: dict[str, tuple[str, ...]] = {
     "round": ("i8(clip((sram{} + (1 << shift - 1)) >> shift, -128, 127))",),
     "relu": ("i8(clip(sram{} >> shift, -128, 127))", "relu(i8(clip(sram{} >> shift, -128, 127)))"),
     "factor": ("i8(clip((sram{} * imm) >> shift, -128, 127))",),
+    "wide": ("i8(clip((W(sram{}) * W(imm) + (W(1) << shift - 1)) >> shift, -128, 127))",),
+    "wide int32": ("i8(clip(i32((W(sram{}) * imm + (W(1) << shift - 1)) >> shift), -128, 127))",),
 }
 _FUSED = (
     "clip((X{} * imm) >> shift, low, high)",
     "min(max((X{} * imm + (1 << shift - 1)) >> shift, -128), 127)",
     "(X{} * imm) >> shift",
 )
+_WIDELY = (
+    "i32((W(X{}) * W(M{}) + (W(1) << shift - 1)) >> shift)",
+    "i32(clip((W(X{}) * W(M{}) + (W(1) << shift - 1)) >> shift, -128, 127))",
+    "clip(i32(W(X{}) * W(M{}) >> shift), low, high)",
+    "i32((W(X{}) * imm + (W(1) << shift - 1)) >> shift)",
+)
+"""In wide products, of a type ``W``."""
 _WORD = 64
 
 
@@ -59,6 +68,9 @@ class _Machine:
             "c": rng.choice([1, 2, 3, 4, 6, 16, 64]),
         }
         self.made: Document = {"instructions": []}
+        self.wide = random.Random(repr(rng.getstate()[1][2:4]))  # beside what other seeds draw
+        self.product = self.wide.choice(["i64", "i64", "i48"])
+        self.sums = random.Random(repr(rng.getstate()[1][:2])).choice(["int32", "int32", "int48", "int64"])
 
     def _units(self) -> dict[str, str]:
         """The unit of each kind of instruction."""
@@ -80,8 +92,13 @@ class _Machine:
         leaves = rng.choice(["low", "scale", "shift", "round", "relu", "factor", None])
         if leaves == "low" or rng.random() < 0.4:
             self._steps()
+        if self.sums == "int32" and self.wide.random() < 0.5:
+            self._requantisation(self.wide, _WIDELY)
+            leaves = "low"
+        elif self.sums == "int32" and self.wide.random() < 0.4:
+            leaves = self.wide.choice(["wide", "wide int32"])
         if rng.random() < 0.3:
-            self._requantisation()
+            self._requantisation(rng)
         if leaves is None or rng.random() < 0.5:
             self._copy("store_c", "c", "store", "int32")
         if leaves is not None:
@@ -121,14 +138,20 @@ class _Machine:
         made.keys |= {"dram_unit": self.rng.choice(["byte", "element"]), "cycles": "4 + ceil(bytes / bus_bytes)"}
         does = _STORES[leaves]
         if does:
-            made.field(leaves if leaves == "scale" else "shift", 32 if leaves == "scale" else 5,
-                       "float32" if leaves == "scale" else None)  # fmt: skip
-            if leaves == "factor":
-                made.field("imm", 16, "signed")
+            if leaves == "scale":
+                made.field("scale", 32, "float32")
+            else:
+                made.field("shift", 6 if "W" in does[0] else 5)
+            if "imm" in does[0]:
+                made.field("imm", self.wide.choice([32, 24, 17]) if "W" in does[0] else 16, "signed")
             made.field("mode", 1)
             at = self._index("ij" if self.rows > 1 and not self.by_rows else "j")
             made.keys["operations"] = [
-                {"name": f"s{mode}", "when": {"mode": mode}, "does": f"dram{at} = {value.format(at)}"}
+                {
+                    "name": f"s{mode}",
+                    "when": {"mode": mode},
+                    "does": f"dram{at} = {value.format(at).replace('W', self.product)}",
+                }
                 for mode, value in enumerate(does)
             ]
 
@@ -146,8 +169,9 @@ class _Machine:
             made.keys["operands"]["C"]["shape"] = [self.rows, self.n]
         rows = "i" if self.rows > 1 else ""
         self.turned = self.rng.random() < 0.3
+        wide = self.sums.replace("int", "i")
         target, weights = self._index(rows + "j"), self._index("jk" if self.turned else "kj")
-        does = [f"C{target} += i32(A{self._index(rows + 'k')}) * i32(B{weights})"] + [f"C{target} = 0"] * zero
+        does = [f"C{target} += {wide}(A{self._index(rows + 'k')}) * {wide}(B{weights})"] + [f"C{target} = 0"] * zero
         made.field("mode", 2)
         made.keys["operations"] = [
             {"name": f"o{mode}", "when": {"mode": mode}, "does": text} for mode, text in enumerate(does)
@@ -174,20 +198,19 @@ class _Machine:
         factors = {name: made.field(f"{name.lower()}_by", 8) for name in "XY"}
         made.keys |= {"loops": [{"extent": made.field("n", 10), "factors": factors}], "cycles": "n"}
 
-    def _requantisation(self) -> None:
+    def _requantisation(self, rng: random.Random, ways: tuple[str, ...] = _FUSED) -> None:
         """A vector unit that multiplies, shifts and clips at once."""
-        made = _Instruction(
-            self.made, name="requantise", kind="compute", pragma="pragma_requantise", unit=self.unit["alu"]
-        )
-        at = self._accumulators(made, "X")
+        name, way = f"requantise{len(self.made['instructions'])}", rng.choice(ways)
+        made = _Instruction(self.made, name=name, kind="compute", pragma=f"pragma_{name}", unit=self.unit["alu"])
+        at = self._accumulators(made, "XM" if "M" in way else "X")
         for name, bits, kind in (
             ("imm", 16, "signed"),
-            ("shift", 5, None),
+            ("shift", 6 if "W" in way else 5, None),
             ("low", 9, "signed"),
             ("high", 9, "signed"),
         ):
             made.field(name, bits, kind)
-        does = f"X{at} = {self.rng.choice(_FUSED).replace('{}', at)}"
+        does = f"X{at} = {way.replace('{}', at).replace('W', self.product)}"
         made.keys |= {"operations": [{"name": "o", "does": does}], "cycles": "3"}
 
     def _accumulators(self, made: _Instruction, names: str) -> str:
@@ -214,7 +237,7 @@ class _Machine:
         sync = self._tokens() if self.sync == "tokens" else {"kind": self.sync}
         m, n, k = [self.rows][: self.rows > 1], self.n, self.k
         shapes = {"a": [*m, k], "b": [n, k] if self.turned else [k, n], "c": [n] if self.by_rows else [*m, n]}
-        types = {"a": self.data_type, "b": "int8", "c": "int32"}
+        types = {"a": self.data_type, "b": "int8", "c": self.sums}
         instructions = [made.document() for made in self.made["instructions"]]
         return {
             "schema_version": 2,

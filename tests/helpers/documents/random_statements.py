@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from accel.expression.element_types import CASTS, ELEMENT_TYPES, TensorType, limits, single
+from accel.expression.element_types import CASTS, ELEMENT_TYPES, TensorType, held_as, limits, single
 from accel.expression.parser import parse_statement
 from accel.expression.syntax_tree import (
     COMPARISONS,
@@ -81,7 +81,7 @@ def selects(draw: st.DrawFn, dtype: str, places: str, depth: int) -> Select:
 
 @st.composite
 def shifts(draw: st.DrawFn, dtype: str, places: str, depth: int) -> Binary:
-    counts = [st.integers(-40, 40).map(Literal), st.just(Scalar("m")), reads("int8", places)]
+    counts = [st.integers(-70, 70).map(Literal), st.just(Scalar("m")), reads("int8", places)]
     return Binary(draw(st.sampled_from(["<<", ">>"])), draw(expressions(dtype, places, depth)), draw(st.one_of(counts)))
 
 
@@ -158,7 +158,7 @@ def data(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     low, high = limits(dtype)
     values = rng.integers(low, high, shape, endpoint=True)
     ends = rng.choice([low, low + 1, max(low, -1), 0, 1, high - 1, high], shape)
-    return np.where(rng.random(shape) < 0.4, ends, values).astype(dtype)
+    return np.where(rng.random(shape) < 0.4, ends, values).astype(held_as(dtype))
 
 
 @st.composite

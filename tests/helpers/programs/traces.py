@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from accel.program.program_model import InstructionOrigin
 from accel.trace.program_trace import Trace
 from accel.trace.trace_names import HostSpan, LaunchSpan, Queue, RowSemantics, TraceNames, TraceOperation
-from accel.trace.trace_rows import Index, Rows, make_index
+from accel.trace.trace_rows import Index, Limits, Rows, limits_of, make_index, merged_limits
 
 UNITS = ("load", "compute")
 TOKENS = {"take": "pop", "give": "push"}
@@ -29,6 +30,12 @@ class Held:
 
     def read(self, begin: int, end: int) -> Rows:
         return Rows.run(self.names, begin, {name: column[begin:end] for name, column in self.columns.items()})
+
+    def runs(self, begin: int, end: int) -> Iterator[Rows]:
+        yield self.read(begin, end)
+
+    def limits(self) -> Limits:
+        return limits_of(self.columns) if len(self) else merged_limits(self.names, [])
 
     def index(self) -> Index:
         return make_index(self)

@@ -231,6 +231,9 @@ def check_gemmini(accelerator: Accelerator) -> None:
     kind = accelerator.synchronisation.kind
     require(kind == "hazards", "synchronisation.kind", f"{kind}; a Gemmini's reservation station orders hazards")
     require(not accelerator.tables, "tables", "a Gemmini has no tables; leave them out")
+    for index, each in enumerate(accelerator.instructions):
+        beside = isinstance(each, Copy) and each.operands
+        require(not beside, f"instructions.{index}.operands", "a store of the family gemmini reads no other element")
     require(not accelerator.shares_bus, "dram.shared_by", "the bus of a Gemmini is in its parameters; leave it out")
     _check_memories(accelerator, like)
     known = {part.name: part for part in like.instructions if isinstance(part, Part)}

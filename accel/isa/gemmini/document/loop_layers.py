@@ -111,11 +111,11 @@ def _operands(
     }
 
 
-def _uses(parameters: GemminiParameters, spad: str, acc: str, tiles: str, results: str) -> dict[str, str]:
+def _uses(spad: str, acc: str, tiles: str, results: str) -> dict[str, str]:
     """All of both memories; a loop has its tiles in one half of each, while the other may be another's."""
     return {
-        spad: f"max({parameters.scratchpad_rows}, 2 * ({tiles}))",
-        acc: f"max({parameters.accumulator_rows}, 2 * {results})",
+        spad: f"max({spad}, 2 * ({tiles}))",
+        acc: f"max({acc}, 2 * {results})",
     }
 
 
@@ -151,7 +151,7 @@ def _matmul_loop(parameters: GemminiParameters, spad: str, acc: str) -> Layer:
             HardwareLoop(extent="loop_ws_bounds.j", steps={"W": dim, "BIAS": ACC_BYTES * dim, "Y": dim}),
             HardwareLoop(extent="rows", factors={"X": "x_row", "Y": "y_row"}),
         ),
-        uses=_uses(parameters, spad, acc, f"({tiles} + j) * k * {dim}", f"{tiles} * j * {dim}"),
+        uses=_uses(spad, acc, f"({tiles} + j) * k * {dim}", f"{tiles} * j * {dim}"),
         follows={
             "config_ex.dataflow": f"{_WEIGHT_STATIONARY}",
             "config_ex.a_stride": "1",
@@ -231,7 +231,7 @@ def _conv_loop(parameters: GemminiParameters, spad: str, acc: str) -> Layer:
             HardwareLoop(extent="rows", factors={"Y": "y_row"}),
             HardwareLoop(extent="columns", follows={"Y": "w_pitch"}),
         ),
-        uses=_uses(parameters, spad, acc, tiles, "blocks * rows * columns"),
+        uses=_uses(spad, acc, tiles, "blocks * rows * columns"),
         follows={
             "config_ex.dataflow": f"{_WEIGHT_STATIONARY}",
             "config_ex.a_stride": "stride",

@@ -33,7 +33,8 @@ NONE, RELU, LAYERNORM, IGELU, SOFTMAX = range(5)
 # normalisation commands
 RESET, SUM, MEAN, VARIANCE, INV_STDDEV, MAX, SUM_EXP, INV_SUM_EXP = range(8)
 
-LATER = {"counter": COUNTER, "fence": FENCE}  # which documents may leave out
+FENCE_NAME = "fence"
+LATER = {"counter": COUNTER, FENCE_NAME: FENCE}  # which documents may leave out
 LOADS = {0: ("mvin", MVIN), 1: ("mvin2", MVIN2), 2: ("mvin3", MVIN3)}  # by the state that configures it
 
 

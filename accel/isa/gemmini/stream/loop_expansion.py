@@ -15,7 +15,7 @@ from accel.isa.gemmini.stream.configuration_registers import sizes
 from accel.isa.gemmini.stream.conv_loop import expand_conv
 from accel.isa.gemmini.stream.loop_registers import emit, note_block_stride, set_register
 from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR
-from accel.util.arrays import Int64, Words
+from accel.util.arrays import Bools, Int64, Words
 
 _FINE, _UNDEFINED, _MATMUL, _CONV = range(4)
 _MOST = 1 << 25  # primitive instructions of one stream
@@ -86,6 +86,11 @@ def has_no_loops(functs: Int64) -> bool:
     if not len(functs):
         return True
     return bool(functs.min() >= 0 and functs.max() < len(_PRIMITIVE) and _PRIMITIVE[functs].all())
+
+
+def is_of_loops(functs: Int64) -> Bools:
+    """Returns which instructions of these functs (n,) are loops, or registers of them."""
+    return np.asarray((functs >= rocc.LOOP_WS) & (functs <= rocc.CONV_6) & (functs != rocc.MVIN3))
 
 
 def _note_block_strides(loops: Int64, words: Int64) -> None:

@@ -1,6 +1,6 @@
 """Check of a stream: its bounds, what is said of an instruction that breaks them, and reads of what nothing wrote.
 
-The reservation station orders all accesses, so there are no races.
+The reservation station orders all accesses of what is on the chip: there are races in DRAM alone.
 """
 
 import numpy as np
@@ -14,6 +14,7 @@ from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import bounds_kernel as of
 from accel.isa.gemmini.stream.bounds_kernel import check_bounds
 from accel.isa.gemmini.stream.configuration_registers import sizes
+from accel.isa.gemmini.stream.dram_races import find_dram_races
 from accel.isa.gemmini.stream.errata import find_errata
 from accel.isa.gemmini.stream.launch_context import LaunchContext, takes_decoded_launch
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
@@ -108,7 +109,9 @@ class GemminiHazardChecker:
         self._known[self._dram + begin : self._dram + end] = 1
 
     def check(self, decoded: Decoded, dram: Bytes) -> Hazards:
-        """Returns a launch's reads of what nothing wrote, and its errata; of ``dram`` only its size matters.
+        """Returns a launch's races in DRAM, its reads of what nothing wrote, and its errata.
+
+        Of ``dram`` only its size matters.
 
         Raises:
             SimulationError: an instruction that is out of range.
@@ -121,7 +124,9 @@ class GemminiHazardChecker:
         windows = context.map(dram_bytes)
         expanded = expand_loops(words, parameters, context.loops.copy())
         unwritten = self._unwritten(expanded, parameters, windows, context, first)
-        return Hazards((), tuple(unwritten), (), tuple(find_errata(expanded, parameters, context.state, first)))
+        races = find_dram_races(expanded, parameters, context, first)
+        errata = find_errata(expanded, parameters, context.state, first)
+        return Hazards(tuple(races), tuple(unwritten), (), tuple(errata))
 
     def _unwritten(
         self,

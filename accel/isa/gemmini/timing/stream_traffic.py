@@ -1,5 +1,7 @@
 """DRAM traffic of a stream as boxes of rows; and how long Gemmini's units must work for it, whatever the schedule."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from accel.isa.compiled_kernels import Signature, compiled
@@ -62,16 +64,22 @@ def _boxes(words: Int64, state: Int64, bits: Int32, out: Int64) -> int:
 
 
 def accesses_of(expanded: ExpandedStream, context: LaunchContext) -> Boxes:
-    """Returns the accesses of DRAM of primitive instructions that find the configuration of ``context``.
+    """Returns the accesses of DRAM of primitive instructions that find the configuration of ``context``."""
+    boxes = primitive_accesses(expanded.words, context)
+    return replace(boxes, instruction=expanded.origin[boxes.instruction])
+
+
+def primitive_accesses(words: Int64, context: LaunchContext) -> Boxes:
+    """Returns :func:`accesses_of` primitive instructions (m, 3), by their own places.
 
     A mvin with stride 0 reads its row once (LoadController.scala ``actual_rows_read``).
     """
     state, bits = context.state.copy(), context.bits.copy()
-    count = _boxes(expanded.words, state.copy(), bits.copy(), np.empty((0, 6), np.int64))
+    count = _boxes(words, state.copy(), bits.copy(), np.empty((0, 6), np.int64))
     out = np.empty((count, 6), np.int64)
-    _boxes(expanded.words, state, bits, out)
+    _boxes(words, state, bits, out)
     return Boxes(
-        instruction=expanded.origin[out[:, _INDEX]],
+        instruction=out[:, _INDEX].copy(),
         begin=out[:, _FIRST].copy(),
         rows=out[:, _ROWS].copy(),
         row_stride=out[:, _STRIDE].copy(),

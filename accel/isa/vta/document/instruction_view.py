@@ -8,7 +8,6 @@ from typing import Literal
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Operation
 from accel.errors import InvalidAccelerator
-from accel.isa.decode import SameAccelerator
 from accel.isa.vta.document.instruction_fields import (
     ACCUMULATE,
     ALU_OPERATIONS,
@@ -18,6 +17,7 @@ from accel.isa.vta.document.instruction_fields import (
     with_immediate,
 )
 from accel.isa.vta.document.nameless_expressions import NamelessStatement, without_names
+from accel.util.same_object import SameObject
 
 OperationMode = Literal["accumulate", "zero", "two_operands", "dst", "src"]
 
@@ -83,12 +83,12 @@ def instructions_of(accelerator: Accelerator) -> Vta:
     Raises:
         InvalidAccelerator: it has others, or they compute something else; ``field`` is the path in the document.
     """
-    return _instructions(SameAccelerator(accelerator))
+    return _instructions(SameObject(accelerator))
 
 
 @functools.lru_cache(maxsize=16)
-def _instructions(same: SameAccelerator) -> Vta:
-    accelerator = same.accelerator
+def _instructions(same: SameObject[Accelerator]) -> Vta:
+    accelerator = same.value
     found = {index: i for index, i in enumerate(accelerator.instructions) if isinstance(i, Compute)}
     gemms: list[Gemm] = []
     alus: list[Alu] = []

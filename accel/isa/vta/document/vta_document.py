@@ -108,7 +108,7 @@ def _copy(name: str, unit: str, memory: Memory, fields: tuple[BitField, ...], dr
 
 def _load(name: str, unit: str, memory: Memory) -> Copy:
     fields = instruction_fields.copy_fields(instruction_fields.LOAD, MEMORIES.index(memory.name))
-    return _copy(name, unit, memory, fields, memory.dtype, "")
+    return _copy(name, unit, memory, fields, memory.dtype_in_dram, "")
 
 
 def _load_acc_8bit(acc: Memory) -> Copy:

@@ -9,12 +9,13 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import BitField, Compute, Copy, Instruction
 from accel.errors import Diagnosis, InvalidAccelerator, SimulationError
 from accel.isa.compiled_kernels import Signature
-from accel.isa.decode import Decoded, SameAccelerator, padding_fields
+from accel.isa.decode import Decoded, padding_fields
 from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR, Array
 from accel.isa.vta.document.instruction_view import Alu, Gemm, Vta, instructions_of
 from accel.isa.vta.function import functional_table as layout
 from accel.isa.vta.function import table_kernel as kernel
 from accel.util.arrays import Int64, aligned_zeros
+from accel.util.same_object import SameObject
 
 _CODES = {
     "min": layout.MIN,
@@ -78,7 +79,7 @@ def table_signature() -> Signature:
 
 
 def _filled(decoded: Decoded, dram_bytes: int) -> tuple[Int64, int, int, int]:
-    arrays = table_arrays(SameAccelerator(decoded.accelerator))
+    arrays = table_arrays(SameObject(decoded.accelerator))
     table = aligned_zeros(len(decoded) * layout.TABLE * 8).view(np.int64).reshape(-1, layout.TABLE)
     found = kernel.fill_table(
         decoded.kind,
@@ -144,13 +145,13 @@ def copy_opcode(vta: Vta, copy: Copy) -> int:
 
 
 @functools.lru_cache(maxsize=16)
-def table_arrays(same: SameAccelerator) -> TableArrays:
+def table_arrays(same: SameObject[Accelerator]) -> TableArrays:
     """The arrays of a document.
 
     Raises:
         InvalidAccelerator: a copy that no kernel has.
     """
-    accelerator = same.accelerator
+    accelerator = same.value
     vta = instructions_of(accelerator)
     fields: list[tuple[int, ...]] = []
     starts, constants = [0], []

@@ -10,13 +10,14 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
 from accel.isa.compiled_kernels import Signature, compiled
-from accel.isa.decode import Decoded, SameAccelerator, encoding_arrays
+from accel.isa.decode import Decoded, encoding_arrays
 from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR, Array
 from accel.isa.vta.document.instruction_view import Vta, instructions_of
 from accel.isa.vta.document.vta_parameters import VtaParameters, parameters_of
 from accel.isa.vta.timing import clock_columns as layout
 from accel.isa.vta.timing import event_loop as kernel
 from accel.util.arrays import Int64
+from accel.util.same_object import SameObject
 
 Kinds = npt.NDArray[np.int16]
 KINDS = Array("int16", 1)
@@ -234,12 +235,12 @@ class InstructionCosts:
 
 def instruction_costs(accelerator: Accelerator) -> InstructionCosts:
     """Returns the costs that a document says and implies."""
-    return _costs(SameAccelerator(accelerator))
+    return _costs(SameObject(accelerator))
 
 
 @functools.lru_cache(maxsize=16)
-def _costs(same: SameAccelerator) -> InstructionCosts:
-    accelerator = same.accelerator
+def _costs(same: SameObject[Accelerator]) -> InstructionCosts:
+    accelerator = same.value
     vta, parameters, queues = instructions_of(accelerator), parameters_of(accelerator), token_queues(accelerator)
     row = {name: number for number, name in enumerate(encoding_arrays(accelerator).names)}
     sorts, places = [], []

@@ -112,7 +112,9 @@ def accumulated(
 ) -> tuple[te.Tensor, list[te.Tensor]]:
     """The sum of the products over ``axes``, beginning at zero or as the bias, which then is an argument."""
     shape = (*outer, *gemm.dst.shape)
-    bias = te.placeholder((outer[1], *gemm.dst.shape), "int32", name="bias") if epilogue.start == "bias" else None
+    bias = (
+        te.placeholder((outer[1], *gemm.dst.shape), gemm.sum_dtype, name="bias") if epilogue.start == "bias" else None
+    )
 
     def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, first: tirx.Var, second: tirx.Var) -> tirx.Expr:
         indices = dict(zip(gemm.dst.axes, (first, second), strict=True))
@@ -149,7 +151,7 @@ def with_epilogue(
     then one result a plane. ``starts`` are the blocks of sums before the last, and of the stages that these go on from.
     What one instruction does is a stage of its own, so that it can carry a pragma. Of its steps
 
-    - ``add_tensor`` takes the bias and ``multiply_tensor`` the multipliers, int32 ``[out_blocks, *tile of dst]``;
+    - ``add_tensor`` takes the bias and ``multiply_tensor`` the multipliers, ``[out_blocks, *tile of dst]``;
     - ``add_product`` takes one tile of data, or one for each of ``line``, and a tile of weights a block:
       ``[out_blocks, *tile of weights]``;
     - ``add_operand`` takes ``addend``, data of the result's own blocks and pixels, and one tile of weights.
@@ -179,7 +181,7 @@ def _stage(
     before, shape = stages.last, stages.last.shape
     tensor = next((name for name, _ in steps if name in TENSOR_OPS), None)
     if tensor is not None:
-        vector = stages.placeholder(_TENSORS[tensor], (shape[1], shape[4], shape[5]), "int32")
+        vector = stages.placeholder(_TENSORS[tensor], (shape[1], shape[4], shape[5]), gemm.sum_dtype)
         return elementwise_stage(before, steps, label, vector)
     if steps[0][0] not in SUMS:
         return elementwise_stage(before, steps, label)
@@ -206,7 +208,7 @@ def _summed_on(
         which = (n, c, y, x) if tiles else () if line is None else (line.place(y, x),)
         element = data[*which, *inner(gemm.data, m=place["m"], k=lane)]
         weight = weights[*((c,) if blocks else ()), *inner(gemm.weights, n=place["n"], k=lane)]
-        product = element.astype("int32") * weight.astype("int32")
+        product = element.astype(gemm.sum_dtype) * weight.astype(gemm.sum_dtype)
         return te.sum(product, axis=lane, init=before[n, c, y, x, first, second])
 
     return te.compute(shape, sums, name=label)
@@ -223,7 +225,7 @@ def elementwise_stage(before: te.Tensor, steps: Steps, label: str, vector: te.Te
 
     def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, b: tirx.Var, o: tirx.Var) -> tirx.Expr:
         other = vector[c, b, o] if tensors and vector is not None else None
-        return apply_steps(before[n, c, y, x, b, o], steps, other)
+        return apply_steps(before(n, c, y, x, b, o), steps, other)
 
     return te.compute(before.shape, element, name=label)
 

@@ -113,7 +113,9 @@ def start_accumulators(
     init = sch.decompose_reduction(block, step)
     results = capabilities.gemm.dst.memory
     zeros = epilogue.start == "zero"
-    pragma = capabilities.gemm.instruction.pragma if zeros else load_pragma(capabilities, results, results.dtype)
+    pragma = (
+        capabilities.gemm.instruction.pragma if zeros else load_pragma(capabilities, results, results.dtype_in_dram)
+    )
     nest = sch.get_loops(init)[depth]
     sch.unannotate(nest, capabilities.gemm.instruction.pragma)  # the nest that it was taken from has it already
     sch.annotate(nest, pragma, 1)
@@ -128,7 +130,7 @@ def _place_epilogue(sch: Schedule, epilogue: Epilogue, tile: TileLoops, capabili
         block = place_stage(sch, label, tile, results, pragma)
         if any(name in TENSOR_OPS for name, _ in steps):
             bias = sch.cache_read(block, 1, results.scope)
-            copy_in(sch, bias, tile.channels, load_pragma(capabilities, results, results.dtype))
+            copy_in(sch, bias, tile.channels, load_pragma(capabilities, results, results.dtype_in_dram))
     for plane in range(epilogue.planes):
         if plane:
             shift = capabilities.step("shift_right", 8)

@@ -46,7 +46,7 @@ def lanewise_function(region: Region[LaneShape], gemm: Contraction, combine: Com
     first = shape.operands[0]
     extents = (first.batch, first.blocks, tiling.out_pitch_h, tiling.out_pitch_w, *gemm.dst.shape)
     stage = combine(brought, shape, extents)
-    bias = te.placeholder((first.blocks, *gemm.dst.shape), gemm.dst.memory.dtype, name="bias")
+    bias = te.placeholder((first.blocks, *gemm.dst.shape), gemm.sum_dtype, name="bias")
     for number, steps in enumerate(epilogue.grouped):
         stage = elementwise_stage(stage, steps, stage_name(number, steps), bias)
     result = te.compute(
@@ -56,7 +56,7 @@ def lanewise_function(region: Region[LaneShape], gemm: Contraction, combine: Com
     if epilogue.has_bias:
         constants.append(bias)
     if not shape.direct and epilogue.start == "bias":
-        constants.append(te.placeholder(gemm.dst.shape, gemm.dst.memory.dtype, name="zeros"))
+        constants.append(te.placeholder(gemm.dst.shape, gemm.sum_dtype, name="zeros"))
     return te.create_prim_func([*operands, *constants, result])
 
 
@@ -64,7 +64,7 @@ def _brought(
     number: int, operand: te.Tensor, diagonals: te.Tensor, shape: Lanewise, reach: tuple[int, int], weight: int,
     gemm: Contraction,
 ) -> te.Tensor:  # fmt: skip
-    """An operand times its weight as int32, as far as the tiles reach, with the padding."""
+    """An operand times its weight in accumulators, as far as the tiles reach, with the padding."""
     packed, (top, left) = shape.operands[number], shape.padding[:2]
     outer = (packed.batch, packed.blocks, *reach)
 
@@ -77,11 +77,11 @@ def _brought(
 
     def element(n: Any, c: Any, y: Any, x: Any, first: Any, second: Any) -> Any:
         if shape.direct:
-            return padded[n, c, y, x, first, second].astype("int32") * tirx.const(weight, "int32")
+            return padded[n, c, y, x, first, second].astype(gemm.sum_dtype) * tirx.const(weight, gemm.sum_dtype)
         at = dict(zip(gemm.dst.axes, (first, second), strict=True))
         value = padded[n, c, y, x, *({"m": at["m"], "k": lane}[axis] for axis in gemm.data.axes)]
         place = [{"n": at["n"], "k": lane}[axis] for axis in gemm.weights.axes]
         factor = diagonals[shape.factors.index(weight), *place]
-        return te.sum(value.astype("int32") * factor.astype("int32"), axis=lane)
+        return te.sum(value.astype(gemm.sum_dtype) * factor.astype(gemm.sum_dtype), axis=lane)
 
     return te.compute((*outer, *gemm.dst.shape), element, name=f"brought{number}")

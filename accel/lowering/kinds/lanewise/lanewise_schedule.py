@@ -59,7 +59,9 @@ class _LanewiseTile:
         self.reach = self.shape.reach(self.tiling.out_rows, self.tiling.out_columns)
         blocks, scope = self.tiling.out_blocks, capabilities.gemm.dst.memory.scope
         self.boxes = {
-            box.name: scratchpad_buffer(box.name, (blocks, *box.extents, *self.gemm.dst.shape), "int32", scope)
+            box.name: scratchpad_buffer(
+                box.name, (blocks, *box.extents, *self.gemm.dst.shape), self.gemm.sum_dtype, scope
+            )
             for box in self.plan.boxes
         }
         data, weights = self.gemm.data, self.gemm.weights
@@ -68,7 +70,7 @@ class _LanewiseTile:
             scratchpad_buffer(f"image{number}", size, data.memory.dtype, data.memory.scope)
             for number in range(len(self.shape.operands))
         ]
-        self.bias = scratchpad_buffer("bias", (blocks, *self.gemm.dst.shape), "int32", scope)
+        self.bias = scratchpad_buffer("bias", (blocks, *self.gemm.dst.shape), self.gemm.sum_dtype, scope)
         self.diagonals = scratchpad_buffer("diagonals", count, weights.memory.dtype, weights.memory.scope)
         self.at = [tirx.Var(name, "int32") for name in ("n", "c", "y", "x")]
         n, c, y, x = self.at
@@ -111,7 +113,7 @@ class _LanewiseTile:
         def store(block: Any, *inner: Any) -> tirx.Stmt:
             return tirx.BufferStore(self.bias, source[self.block + block, *inner], [block, *inner])
 
-        pragma = self._known(self.capabilities.load(memory.name, memory.dtype))
+        pragma = self._known(self.capabilities.load(memory.name, memory.dtype_in_dram))
         return loop_nest((self.tiling.out_blocks, *self.gemm.dst.shape), store, pragma)
 
     def _epilogue_step(self, step: Apply) -> tirx.Stmt:
@@ -163,9 +165,9 @@ class _LanewiseTile:
 
     def _cleared(self, step: Clear) -> tirx.Stmt:
         if self.region.epilogue.start == "zero":
-            return self._each(step, lambda _box, _at: tirx.const(0, "int32"), self.gemm.instruction.pragma)
+            return self._each(step, lambda _box, _at: tirx.const(0, self.gemm.sum_dtype), self.gemm.instruction.pragma)
         memory, zeros = self.gemm.dst.memory, self.dram[-2]
-        pragma = self._known(self.capabilities.load(memory.name, memory.dtype))
+        pragma = self._known(self.capabilities.load(memory.name, memory.dtype_in_dram))
         return self._each(step, lambda _box, at: zeros[tuple(at[3:])], pragma)
 
     def _each(self, step: Clear | Apply | Merge, value: Any, pragma: str) -> tirx.Stmt:
@@ -180,7 +182,7 @@ class _LanewiseTile:
         def store(*at: Any) -> tirx.Stmt:
             block, y, x, *inner = at
             value = self._read(step.operand, block, y * down + step.first[0], x * right + step.first[1], inner)
-            return tirx.BufferStore(box, value.astype("int32"), list(at))
+            return tirx.BufferStore(box, value.astype(self.gemm.sum_dtype), list(at))
 
         extents = (self.tiling.out_blocks, *step.extents, *self.gemm.dst.shape)
         return loop_nest(extents, store, self._known(self.capabilities.load(self.gemm.dst.memory.name, "int8")))
@@ -195,7 +197,7 @@ class _LanewiseTile:
             datum = image[block, *pixel, *(at[axis] for axis in gemm.data.axes)]
             weight = self.diagonals[step.factor, *(at[axis] for axis in gemm.weights.axes)]
             place = [block, y, x, first, second]
-            product = datum.astype("int32") * weight.astype("int32")
+            product = datum.astype(gemm.sum_dtype) * weight.astype(gemm.sum_dtype)
             return tirx.BufferStore(box, box[tuple(place)] + product, place)
 
         extents = (self.tiling.out_blocks, *step.extents, *gemm.dst.shape, gemm.in_channels)

@@ -1,6 +1,7 @@
 """Tile of a lane-wise region, which is made of steps on accumulators: the cheapest that fits."""
 
 from collections.abc import Callable
+from typing import cast
 
 from accel.lowering.analysis.buffer_contexts import needs_double_buffer
 from accel.lowering.analysis.capabilities import Capabilities
@@ -22,6 +23,13 @@ def lanewise_tiling(
 
     The pitches of the result are its size in whole tiles; of one that is ``bordered`` no more, if that costs little.
     """
+    key = ("lanes", shape, epilogue.unnumbered, bordered)
+    if key not in capabilities.tilings:  # layers ask the same
+        capabilities.tilings[key] = _tiling(shape, capabilities, epilogue.unnumbered, bordered=bordered)
+    return cast(Tiling | None, capabilities.tilings[key])
+
+
+def _tiling(shape: Lanewise, capabilities: Capabilities, epilogue: Epilogue, *, bordered: bool) -> Tiling | None:
     found = _cheapest(shape, capabilities, epilogue, tile_extents)
     if not bordered or found is None:
         return None if found is None else found[1]

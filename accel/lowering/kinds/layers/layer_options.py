@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.capabilities import Capabilities
@@ -10,7 +11,14 @@ from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.analysis.epilogue_planning import EpiloguePlan, narrowing_epilogues, plan_epilogue
 from accel.lowering.kinds.contraction.convolution_forms import convolution_forms
-from accel.lowering.kinds.layers.layer_tilings import Scheduled, TileAxes, layer_candidates, layer_tilings
+from accel.lowering.kinds.layers.layer_tilings import (
+    LayerCandidates,
+    Scheduled,
+    TileAxes,
+    layer_candidates,
+    layer_tilings,
+)
+from accel.lowering.kinds.layers.like_endings import like_ending
 from accel.region.epilogue import Epilogue, Start
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Addition, Convolution, PackedActivation, split_weights
@@ -25,9 +33,16 @@ def whole_tiling(blocks: int, rows: int, columns: int) -> Tiling:
 
 
 def layer_convolutions(
-    composite: CompositeRegion, use: CompositeUse, capabilities: Capabilities, scheduled: Scheduled
+    composite: CompositeRegion,
+    use: CompositeUse,
+    capabilities: Capabilities,
+    scheduled: Scheduled,
+    limit: float = math.inf,
 ) -> list[TilingOption[Convolution]] | str:
-    """The cheapest options of the first shapes that a layer of the document does; or why there is none."""
+    """The cheapest options of the first shapes that a layer of the document does; or why there is none.
+
+    What must cost more than ``limit`` cycles is none.
+    """
     if not capabilities.accelerator.layers:
         return f"{capabilities.accelerator.title} has no instructions as large as a layer"
     why, bordered = "", use.wants_border(capabilities)
@@ -36,7 +51,7 @@ def layer_convolutions(
         for shape in alternatives:
             for epilogue, left in _endings(composite, capabilities):
                 region = Region(shape, epilogue, _whole(shape), left)
-                tilings = _tilings(region, capabilities, scheduled, bordered=bordered)
+                tilings = _tilings(region, capabilities, scheduled, limit, bordered=bordered)
                 if isinstance(tilings, str):
                     why = why or tilings
                     continue
@@ -115,24 +130,28 @@ def _whole(shape: Convolution) -> Tiling:
 
 
 def _tilings(
-    region: Region[Convolution], capabilities: Capabilities, scheduled: Scheduled, *, bordered: bool
+    region: Region[Convolution], capabilities: Capabilities, scheduled: Scheduled, limit: float, *, bordered: bool
 ) -> list[TilingOption[Convolution]] | str:
     """The cheapest tilings; of a result with a border those that leave that alone, if they cost little more."""
+    candidates = _candidates(region, capabilities, scheduled)
+    made = candidates.cheapest(_OPTIONS_KEPT, dividing=False, limit=limit)
+    if bordered and not isinstance(made, str):
+        most = BORDER_WORTH * made[0].cycles
+        dividing = candidates.cheapest(_OPTIONS_KEPT, dividing=True, limit=most)
+        made = made if isinstance(dividing, str) else dividing
+    if isinstance(made, str):
+        return made
+    return [TilingOption(each.cycles, replace(region, tiling=each.tiling)) for each in made]
+
+
+def _candidates(region: Region[Convolution], capabilities: Capabilities, scheduled: Scheduled) -> LayerCandidates:
+    """All tilings of a shape, which several layers have that end alike."""
     conv = region.shape
-    key = ("layer", conv, region.epilogue, bordered)
+    key = ("layer", conv, like_ending(region.epilogue, capabilities))
     if key not in capabilities.tilings:
         rows, columns = (
             (conv.strides[at], conv.padding[at], size) for at, size in enumerate((conv.data.height, conv.data.width))
         )
         axes = TileAxes(block_choices(conv), conv.out_height, conv.out_width, (rows, columns))
-        candidates = layer_candidates(region, axes, scheduled, capabilities)
-        made = candidates.cheapest(_OPTIONS_KEPT, dividing=False)
-        if bordered and not isinstance(made, str):
-            dividing = candidates.cheapest(_OPTIONS_KEPT, dividing=True)
-            if not isinstance(dividing, str) and dividing[0].cycles <= BORDER_WORTH * made[0].cycles:
-                made = dividing
-        capabilities.tilings[key] = made
-    made = capabilities.tilings[key]
-    if isinstance(made, str):
-        return made
-    return [TilingOption(each.cycles, replace(region, tiling=each.tiling)) for each in made]
+        capabilities.tilings[key] = layer_candidates(region, axes, scheduled, capabilities)
+    return cast(LayerCandidates, capabilities.tilings[key])

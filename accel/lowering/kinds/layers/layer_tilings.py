@@ -5,6 +5,7 @@ cost that the document gives the instruction, of each candidate's fields, times 
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from accel.lowering.inject.layer_injection import answering
 from accel.lowering.inject.layer_matching import LayerMatch, OtherStatementsError, match_within
 from accel.lowering.inject.layer_windows import LayerLoop
 from accel.lowering.ir.affine_nest import constant_value
-from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
+from accel.lowering.ir.layer_numbers import elements_used, layer_numbers, number_of_cost
 from accel.lowering.ir.plain_loops import PLAIN_LOOPS
 from accel.lowering.ir.tir_walk import pragma_nests
 from accel.lowering.kinds.layers.layer_schedule import TILE_LOOPS, layer_of
@@ -63,17 +64,18 @@ class LayerCandidates:
     priced: "Sequence[_Priced]"
     why: str
 
-    def cheapest(self, count: int, *, dividing: bool) -> list[LayerTiling] | str:
+    def cheapest(self, count: int, *, dividing: bool, limit: float = math.inf) -> list[LayerTiling] | str:
         """The cheapest tilings; a string says why there is none.
 
         Args:
             count: how many there may be.
             dividing: leave the room around the result alone, by tiles that divide it.
+            limit: cycles that none may cost more than.
         """
         found: list[LayerTiling] = []
         why = self.why
         for priced in self.priced:
-            tilings = priced.cheapest(count, dividing=dividing)
+            tilings = priced.cheapest(count, dividing=dividing, limit=limit)
             why = why or ("" if tilings else f"no tile of it fits the fields and memories of {priced.layer.name}")
             found += tilings
         return sorted(found, key=lambda each: each.cycles)[:count] if found else why
@@ -161,6 +163,7 @@ class _Priced:
         self.capabilities, self.scheduled = capabilities, scheduled
         self.match, around, loops = matched
         self.accelerator = capabilities.accelerator
+        self._done: dict[int, bool] = {}
         choices = [list(axes.blocks), tile_extents(axes.rows), tile_extents(axes.columns)]
         grids = np.meshgrid(*(np.array(each, np.int64) for each in choices), indexing="ij")
         self.tiles: list[Int64] = [grid.ravel() for grid in grids]
@@ -174,8 +177,8 @@ class _Priced:
             if extent > 1:
                 self.repeats = self.repeats * self.tiles[self.axis_of[variable]]
 
-    def cheapest(self, count: int, *, dividing: bool) -> list[LayerTiling]:
-        """The ``count`` cheapest that fit."""
+    def cheapest(self, count: int, *, dividing: bool, limit: float) -> list[LayerTiling]:
+        """The ``count`` cheapest that fit, of at most ``limit`` cycles."""
         fits = self._fits.copy()
         rows, columns = self.axes.rows, self.axes.columns
         if dividing:
@@ -184,10 +187,16 @@ class _Priced:
             return []
         price = np.where(fits, self._prices, np.inf)
         best = np.argsort(price, kind="stable")[: count + _REFUSED].tolist()
-        tried = (at for at in best if np.isfinite(price[at]) and self._does(at))
+        tried = (at for at in best if np.isfinite(price[at]) and price[at] <= limit and self._does(at))
         return [LayerTiling(float(price[at]), self._tiling(at)) for at in itertools.islice(tried, count)]
 
     def _does(self, at: int) -> bool:
+        """Whether the layer does a candidate's tiles."""
+        if at not in self._done:
+            self._done[at] = self._is_matched(at)
+        return self._done[at]
+
+    def _is_matched(self, at: int) -> bool:
         """Whether the layer does a candidate's tiles.
 
         Only those that cut evenly, and no loop to one, are like all of it, where the instruction makes all loops.
@@ -237,8 +246,9 @@ class _Priced:
         for name, text in self.layer.follows.items():  # what is padded behind a tile is less than nothing of the whole
             if self.accelerator.field(self.layer, name).type != "float32":
                 fits &= self._cost(text) < self.accelerator.field(self.layer, name).limits[1]
-        for memory, text in self.layer.uses.items():
-            fits &= self._cost(text) <= self.accelerator.memory(memory).depth
+        for memory in self.layer.uses:
+            used = elements_used(memory, self.layer, self._fields, self.accelerator)
+            fits &= used <= self.accelerator.memory(memory).depth
         if not any(operand.windows for operand in self.layer.operands.values()):  # nor is anything padded
             fits &= (self.axes.rows % self.tiles[1] == 0) & (self.axes.columns % self.tiles[2] == 0)
         for tile, extent, (stride, before, size) in zip(

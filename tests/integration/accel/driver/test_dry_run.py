@@ -170,8 +170,7 @@ def test_the_plan_of_an_example_is_within_a_twentieth_of_the_cycles_of_its_run(
     plan = plan_model(model, accelerator)
     # trials find tilings of depthwise layers a sixth faster than those that the plan prices lowest on Gemmini
     schedule = "quick" if preset == "gemmini" else "timed"
-    # a plan times each launch alone
-    options = Options(trace=False, verify_seconds=0, schedule=schedule, launches="separate")
+    options = Options(trace=False, verify_seconds=0, schedule=schedule)
     report = run_model(model, accelerator, options, tmp_path)
     assert plan.estimated_cycles == pytest.approx(report.cycles, rel=0.05)
     assert [launch.name for launch in plan.launches if launch.estimated_cycles is None] == []
@@ -184,12 +183,26 @@ def test_the_plan_of_attention_in_windows_is_within_a_twentieth_of_its_run(prese
     plan = plan_model(model, accelerator)
     # trials find tilings a fifth faster than those that the plan prices lowest, for products of 8 rows on Gemmini
     schedule = "quick" if preset == "gemmini" else "timed"
-    report = run_model(model, accelerator, Options(trace=False, schedule=schedule, launches="separate"), tmp_path)
+    report = run_model(model, accelerator, Options(trace=False, schedule=schedule), tmp_path)
     assert report.verified
     assert {"query", "key", "value", "out", "wide", "narrow"} <= {  # not every machine adds
         node for launch in plan.launches for node in launch.nodes
     }
     assert plan.estimated_cycles == pytest.approx(report.cycles, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", rest_all(["vta", "gemmini", "npu"], keep=1))
+def test_the_plan_has_the_cycles_of_launches_that_run_as_one(preset: str, tmp_path: Path) -> None:
+    """It would catch a plan that adds up launches by themselves, 8% more than a job of small layers takes."""
+    accelerator, model = load_accelerator(preset), build("keyword_spotting").SerializeToString()
+    plan = plan_model(model, accelerator)
+    report = run_model(model, accelerator, Options(trace=False, verify_seconds=0, schedule="quick"), tmp_path)
+    assert [launch.estimated_cycles for launch in plan.launches] == [layer.cycles for layer in report.layers]
+    assert sum(layer.joined for layer in report.layers) > 1
+    assert plan.end_to_end is not None
+    assert report.end_to_end is not None
+    assert plan.end_to_end.cycles == report.end_to_end.cycles
 
 
 def test_tiles_cover_the_layer_and_the_epilogue_is_named() -> None:

@@ -46,8 +46,8 @@ KEPT = (
 def test_a_file_runs_as_it_is_planned_and_is_measured_against_itself(name: str, tmp_path: Path) -> None:
     made = FILES[name]()
     data = made.SerializeToString()
-    plan = plan_model(data, VTA, seed=2)
-    options = Options(seed=2, schedule="quick", trace=False, launches="separate")  # a plan times each by itself
+    plan = plan_model(data, VTA, Options(seed=2))
+    options = Options(seed=2, schedule="quick", trace=False)
     report = run_model(data, VTA, options, tmp_path)
     assert report.verified is not False
     assert [launch.name for launch in plan.launches] == [layer.name for layer in report.layers]

@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
+from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.dry_run import plan_model
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
-from accel.errors import InvalidModel
+from accel.errors import InvalidAccelerator, InvalidModel
 from examples.single import Conv, conv_model
 from tests.integration.accel.lowering.partition.test_residual import block
 
@@ -35,3 +39,62 @@ def test_a_node_that_the_model_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(InvalidModel, match="no node 'cnov'") as caught:
         run_model(model, VTA, Options(host_nodes=("conv", "cnov")), tmp_path)
     assert caught.value.field == "options.host_nodes[1]"
+
+
+LAUNCH = 1_000_000.0  # cycles of the host's, so that a small layer is its own
+
+
+def with_slow_launches(name: str) -> Accelerator:
+    accelerator = load_accelerator(name)
+    assert accelerator.host is not None
+    return accelerator.model_copy(update={"host": accelerator.host.model_copy(update={"launch_cycles": LAUNCH})})
+
+
+def two_layers() -> onnx.ModelProto:
+    """A product of 16 million multiply-accumulates, and one of two thousand behind what only a host can do."""
+    random = np.random.default_rng(0)
+    sizes = {"w": (512, 512), "v": (512, 4)}
+    weights = [
+        onnx.numpy_helper.from_array(random.normal(size=size).astype(np.float32), name) for name, size in sizes.items()
+    ]
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> two (float[64, 512] x) => (float[64, 4] y) {
+            [large] a = MatMul(x, w)
+            [wave] b = Sin(a)
+            [small] y = MatMul(b, v)
+        }"""
+    )
+    model.graph.initializer.extend(weights)
+    return model
+
+
+@pytest.mark.parametrize("name", ["vta", pytest.param("gemmini", marks=pytest.mark.slow)])
+def test_what_is_faster_on_the_host_goes_there_and_says_so(name: str, tmp_path: Path) -> None:
+    """Catches a choice that does not count launches, and a dry run that places nodes otherwise than the job."""
+    model = conv_model(Conv(16, 16, 8, 8)).SerializeToString()
+    quick, slow = load_accelerator(name), with_slow_launches(name)
+    fastest = Options(placement="fastest")
+    assert len(run_model(model, quick, fastest, tmp_path).layers) == 1
+    there, here = run_model(model, slow, Options(), tmp_path), run_model(model, slow, fastest, tmp_path)
+    assert not here.layers
+    assert here.end_to_end.cycles < there.end_to_end.cycles
+    said = next(op.reason for op in here.host_ops if op.node == "conv")
+    assert said.startswith(f"the whole is faster so: {here.end_to_end.cycles:,} cycles end to end as estimated")
+    plan = plan_model(model, slow, fastest)
+    assert {node.name: node.reason for node in plan.nodes}["conv"] == said
+
+
+def test_what_pays_a_launch_by_itself_is_left_and_its_neighbours_are_not(tmp_path: Path) -> None:
+    """Catches a search that ends with the first launch, and one that leaves layers whose products take too long."""
+    model = two_layers().SerializeToString()
+    report = run_model(model, with_slow_launches("vta"), Options(placement="fastest"), tmp_path)
+    assert report.verified
+    assert [layer.nodes for layer in report.layers] == [["large"]]
+
+
+def test_without_a_host_nothing_is_faster_there(tmp_path: Path) -> None:
+    """Catches a host that costs nothing, to which everything would go."""
+    alone = VTA.model_copy(update={"host": None})
+    with pytest.raises(InvalidAccelerator, match="does not say what its host costs") as caught:
+        run_model(conv_model(Conv(16, 16, 8, 8)).SerializeToString(), alone, Options(placement="fastest"), tmp_path)
+    assert caught.value.field == "host"

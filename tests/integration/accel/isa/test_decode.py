@@ -103,3 +103,14 @@ def test_words_that_cannot_be_written_are_decoded_by_the_same_code():
     words.flags.writeable = False
     assert decode(VTA, words).kind[0] == decode(VTA, words[::-1]).kind[0] == len(VTA.instructions) - 1
     assert len(decode_kernel.classify_words.compiled_for) == len(decode_kernel.split_fields.compiled_for) == 1
+
+
+def test_limits_of_fields_are_those_of_their_columns():
+    # catches a sign that is lost, and a field that is 0 in the rows of other instructions
+    words = np.random.default_rng(5).integers(0, 1 << 63, (40, 2), np.uint64)
+    words[:, 0] = words[:, 0] & ~np.uint64(7) | 2  # a gemm
+    words[:4] = [4, 1 << 47 | (-128 & 0xFFFF) << 48]
+    for rows in (words, words[:1], words[20:]):
+        columns = decode(VTA, rows).columns
+        assert decode(VTA, rows).limits() == {name: (column.min(), column.max()) for name, column in columns.items()}
+    assert set(decode(VTA, words[:0]).limits().values()) == {(0, 0)}

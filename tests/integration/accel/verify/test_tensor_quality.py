@@ -11,7 +11,7 @@ import pytest
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.dry_run import plan_model
 from accel.driver.run_model import run_model
-from accel.driver.run_options import Options, QuantisationOptions
+from accel.driver.run_options import Options
 from accel.errors import InvalidModel
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.report.report_documents import Report
@@ -128,12 +128,12 @@ def test_without_a_reference_there_are_the_float_tensors_alone(tmp_path: Path) -
 @pytest.mark.slow
 def test_half_of_the_levels_that_padding_costs_is_said(tmp_path: Path) -> None:
     """It would catch a loss that the machine's loads cause and nobody is told, and one told where there is none."""
-    unpadded = QuantisationOptions(zero_points="unpadded")
+    unpadded = Options(zero_points="unpadded")
     (warning,) = run(layers(), tmp_path, zero_points="unpadded").warnings
     assert warning.kind == "half-range"
     assert warning.detail.startswith("of 2 tensors behind a relu")
     assert "/first/relu, /second/relu;" in warning.detail  # nothing pads the last
-    planned = plan_model(layers().SerializeToString(), load_accelerator("vta"), quantisation=unpadded)
+    planned = plan_model(layers().SerializeToString(), load_accelerator("vta"), unpadded)
     assert [each.detail for each in planned.warnings] == [warning.detail]
     assert not plan_model(layers().SerializeToString(), load_accelerator("vta")).warnings
     assert not plan_model(layers().SerializeToString(), load_accelerator("gemmini")).warnings

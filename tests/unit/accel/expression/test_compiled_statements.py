@@ -101,6 +101,21 @@ def test_overflow_is_not_simplified_away() -> None:
     assert squared.tolist() == [1, 0, 0, 0]
 
 
+@pytest.mark.parametrize("mcpu", [None, "x86-64"])
+def test_wide_integers_wrap_at_their_width(mcpu: str | None) -> None:
+    """Catches products whose overflow LLVM takes for undefined, and 48 bits held in 64 without their sign."""
+    rng = np.random.default_rng(4)
+    x, z = (rng.integers(-(2**47), 2**47, 67) for _ in range(2))
+    x[:3], z[:3] = [2**47 - 1, -(2**47), -(2**47)], [1, -(2**47), -1]
+    for dtype, bits in (("int48", 48), ("int64", 64)):
+        for sign, exact in (("+", x.astype(object) + z), ("-", x.astype(object) - z), ("*", x.astype(object) * z)):
+            types = {name: TensorType(dtype, (67,)) for name in "XYZ"}
+            typed = check_statement(parse_statement(f"Y[i] = X[i] {sign} Z[i]"), types, {})
+            found = compile_statement(typed, mcpu)({"X": x, "Y": x, "Z": z})
+            half = 1 << bits - 1
+            assert found.tolist() == [(value + half) % (1 << bits) - half for value in exact]
+
+
 @pytest.mark.parametrize("lanes", [1, 5, 64, 72, 67])
 def test_a_product_and_a_sum_are_rounded_each(lanes: int) -> None:
     rng = np.random.default_rng(lanes)

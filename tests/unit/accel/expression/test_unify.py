@@ -11,7 +11,7 @@ from tvm import ir, s_tir, tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_walk
 
-from accel.expression.element_types import TensorType
+from accel.expression.element_types import TensorType, held_as
 from accel.expression.parser import parse_statement
 from accel.expression.syntax_tree import Access, Scalar
 from accel.expression.typecheck import Typed, check_statement
@@ -245,7 +245,8 @@ def test_every_binding_computes_what_the_program_does(statement: Typed, seed: in
 
     def result(operands: dict[str, str], fields: dict[str, float]) -> np.ndarray:
         tensors = {
-            name: np.full(kind.shape, held[operands[name]], kind.dtype) for name, kind in statement.tensors.items()
+            name: np.full(kind.shape, held[operands[name]], held_as(kind.dtype))
+            for name, kind in statement.tensors.items()
         }
         return run(statement, tensors, fields)
 

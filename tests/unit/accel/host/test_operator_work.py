@@ -9,7 +9,7 @@ from accel.host.host_graph import HostGraph, HostNode
 from accel.host.host_graph_reader import check_graph
 from accel.host.host_operators import OPERATORS
 from accel.host.host_prices import cache_cycles, operator_cycles, step_price
-from accel.host.operator_work import _MOVES, _RULES, _VIEWS, OperatorWork, graph_work
+from accel.host.operator_work import _MOVES, _RULES, _VIEWS, OperatorWork, graph_work, operations
 from tests.helpers.documents.host_by_hand import HOST
 
 F32, I8 = "float32", "int8"
@@ -59,6 +59,15 @@ def test_work_by_hand(
     (found,) = works(op, inputs, constants, **attributes)
     assert found.elements == elements
     assert found.nbytes == nbytes
+
+
+def test_arithmetic_by_hand() -> None:
+    """A multiply-accumulate is two operations, and neither what is moved nor what becomes another type is any."""
+    given = {"a": ((2, 3, 5), F32), "b": ((5, 7), F32)}
+    assert operations(works("MatMul", given)) == 2 * 210
+    assert operations(works("Softmax", {"a": ((2, 8), F32)})) == 5 * 16
+    assert operations(works("Transpose", {"a": ((4, 8), I8)}, perm=[1, 0])) == 0
+    assert operations(works("Cast", {"a": ((4, 8), I8)}, to=1)) == 0
 
 
 def test_shapes_and_constants_cost_nothing() -> None:

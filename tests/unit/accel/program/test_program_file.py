@@ -10,7 +10,7 @@ import pytest
 
 from accel.errors import InvalidAccelerator, InvalidProgram
 from accel.host.host_graph_reader import read_host_graph
-from accel.program.program_model import HostStep, Launch, Program
+from accel.program.program_model import HostStep, Launch, Program, Resident
 from accel.program_files.program_container import load_program, save_program
 from accel.simulate.engine import simulate
 from tests.helpers.programs.streams import small_program
@@ -119,6 +119,40 @@ def test_joined_launches_come_back():
         assert json.loads(archive.read("program.json"))["version"] == 3
 
 
+def resident(one: Program, **changes: object) -> Program:
+    """A program that says that a result stays; whether it does is nothing that a file can be asked."""
+    launch = next(step for step in one.steps if isinstance(step, Launch))
+    values = {"segment": launch.outputs[0], "launches": (launch.name,), "readers": (launch.name,), "memory": "acc"}
+    numbers = {"address": 1, "elements": 2, "stored": True, "bytes_not_read": 3, "bytes_not_written": 0}
+    return replace(one, residents=(Resident(**(values | numbers | changes)),))
+
+
+def test_residents_come_back():
+    """Catches a file that does not say what stays on the chip, or says so as an older version."""
+    one, file = resident(program()), io.BytesIO()
+    save_program(one, file)
+    assert load_program(file).residents == one.residents
+    with zipfile.ZipFile(file) as archive:
+        assert json.loads(archive.read("program.json"))["version"] == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"memory": "nowhere"}, "no memory is called nowhere"),
+        ({"elements": 1 << 20}, "it ends at element"),
+        ({"readers": ("nobody",)}, "no launch is called nobody"),
+        ({"segment": "z"}, "no segment is called z"),
+    ],
+)
+def test_a_resident_of_nothing_is_refused(changes, message):
+    """Catches residents that a report would show, of what is not in the program."""
+    file = io.BytesIO()
+    save_program(resident(program(), **changes), file)
+    with pytest.raises(InvalidProgram, match=message):
+        load_program(file)
+
+
 @pytest.mark.slow
 def test_a_program_comes_back_and_runs_the_same(tmp_path):
     before = program()
@@ -181,7 +215,7 @@ BAD = {
     "short image": (lambda: changed(lambda parts: parts.update({"image/0.bin": b""})), "holds 0 elements; segment"),
     "not json": (lambda: changed(lambda parts: parts.update({"program.json": b"{"})), "program.json: it is not JSON"),
     "unknown key": (lambda: document(lambda d: d.update(extra=1)), "program.json, extra"),
-    "version": (lambda: document(lambda d: d.update(version=4)), "program.json, version"),
+    "version": (lambda: document(lambda d: d.update(version=5)), "program.json, version"),
     "negative address": (lambda: document(lambda d: d["segments"][0].update(address=-1)), "segments.0.address"),
     "joined to a host step": (
         lambda: document(lambda d: _launch(d).update(joined=True)), "joined, and the step before it is no launch",

@@ -13,6 +13,7 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.host.operator_work import OperatorWork
 from accel.report.end_to_end import DramTensors, PricedStep, crossing_tensors, end_to_end
 from accel.report.end_to_end_documents import EndToEnd
+from accel.report.input_stream import StreamRun, stream_document
 from tests.helpers.documents.host_by_hand import HOST as BY_HAND
 
 HOST = BY_HAND.model_copy(update={"clock_mhz": 400.0, "completion_cycles": 601.0})
@@ -58,6 +59,8 @@ def test_launches_that_run_as_one_are_started_once() -> None:
     second = replace(first, name="second", reads=("q",), writes=("y",), joined=True)
     apart, joined = found((first, replace(second, joined=False))), found((first, second))
     assert (apart.details["launches"], joined.details["launches"]) == (802, 401)
+    fenced = found((first, replace(second, fences=2)))  # 601 of the host's cycles at each, 150.25 here
+    assert fenced.details["launches"] == 401 + 2 * 151
     assert joined.cycles == apart.cycles - 401
     assert [step.host for step in joined.steps] == [401, 0]
 
@@ -139,3 +142,19 @@ def test_a_dearer_host_only_takes_longer(steps: tuple[PricedStep, ...], launch: 
     before, after = found(steps), found(steps, host=dear)
     assert after.cycles >= before.cycles
     assert after.parts["accelerator"].cycles == before.parts["accelerator"].cycles
+
+
+def test_a_stream_of_inputs_by_hand() -> None:
+    """Catches an interval that counts the first input, is rounded down, or leaves out a host that takes longer."""
+    time, run = found(), StreamRun(24_010, (8_000, 15_900, 24_010), joined=True)
+    beside = time.cycles - 8000
+    stream = stream_document(run, 3, time, 100.0)
+    assert (stream.accelerator_latency, stream.accelerator_interval) == (8000, 8005)
+    assert (stream.latency_cycles, stream.interval_cycles) == (8000 + beside, 8005)
+    assert (stream.latency_seconds, stream.interval_seconds) == ((8000 + beside) / 100e6, 8005 / 100e6)
+    assert stream.inputs_per_second == pytest.approx(100e6 / 8005)
+    quick = stream_document(StreamRun(30, (10, 20, 30), joined=True), 3, time, 100.0)
+    assert (quick.accelerator_interval, quick.interval_cycles) == (10, beside)
+    assert stream_document(StreamRun(30, (10, 20, 30), joined=True), 3, None, 100.0).latency_cycles == 10
+    nothing = stream_document(StreamRun(0, (), joined=False), 3, None, 100.0)
+    assert (nothing.interval_cycles, nothing.inputs_per_second) == (0, None)

@@ -72,6 +72,7 @@ def new_machine(
 def _set_core(m: Int64, core: Core | None, spacing: int) -> None:
     sent = Core() if core is None else core
     m[at.COMMAND_CYCLES : at.PARAMETERS] = spacing or sent.issue_cycles
+    m[at.COMMAND_CYCLES + rocc.FENCE] = 0 if spacing or core is None else core.issue_cycles
     if not spacing:
         for loop in (rocc.LOOP_WS, rocc.LOOP_CONV):
             m[at.COMMAND_CYCLES + loop] += sent.loop_cycles

@@ -201,7 +201,7 @@ def _offer(m: Int64, now: int, words: Int64, accepted: Int64, busy: bool, was_bu
         accepted[sent] = now
         sent += 1
         m[at.SENT] = sent
-        m[at.NEXT_AT] = now
+        m[at.NEXT_AT] = now + m[at.COMMAND_CYCLES + rocc.FENCE]
         m[at.CHANGED] = 1
     if sent < len(words) and now >= m[at.NEXT_AT] and has_room(m, at.RAW, now):
         send(m, now, at.RAW, sent, words[sent, 0], words[sent, 1], words[sent, 2], 0)

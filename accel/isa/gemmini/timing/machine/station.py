@@ -80,6 +80,15 @@ def fill_entry(m: Int64, entry: int, queue: int, funct: int, rs1: int, rs2: int)
 
 
 @compiled
+def rows_of(m: Int64, place: int) -> tuple[int, int]:
+    """The range at ``place`` in rows of the scratchpad and, behind them, of the accumulator; of an empty one a row."""
+    if m[place] < 0:
+        return 0, 0
+    base, depth = (m[at.SPAD_ROWS], m[at.ACC_ROWS]) if m[place] == 1 else (0, m[at.SPAD_ROWS])
+    return base + m[place + 1], base + min(max(m[place + 2], m[place + 1] + 1), depth)
+
+
+@compiled
 def _meet(m: Int64, one: int, other: int) -> bool:
     """Whether two ranges share a row, or an empty one lies in the other."""
     if m[one] < 0 or m[one] != m[other]:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
-from accel.catalog.load_accelerator import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.program_files.open_program import open_program
@@ -77,6 +77,17 @@ def test_where_a_processor_is_slow_loops_are_taken() -> None:
     (loops, words), (single, _) = run(model, lean), run(model, without_loops(lean))
     assert LOOP_CONV in words[:, 0]
     assert loops.cycles < single.cycles / 3
+
+
+def test_loops_use_all_of_memories_of_any_size() -> None:
+    """Catches documents that are refused once a number of them changes: a loop needs all of memories, not so many."""
+    document = load_accelerator("gemmini-lean").model_dump(mode="json", exclude_none=True)
+    for memory, rows in zip(document["memories"], (1024, 512), strict=False):
+        memory["depth"] = rows
+    document["parameters"] |= {"scratchpad_bytes": 1024 * 16, "accumulator_bytes": 512 * 16 * 4}
+    small = parse_accelerator({**document, "name": "small"})
+    _, words = run(conv_model(Conv(16, 64, 12, 12)), small)
+    assert np.count_nonzero(words[:, 0] == LOOP_CONV) > 1
 
 
 @pytest.mark.slow

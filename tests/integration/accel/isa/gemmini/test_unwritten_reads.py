@@ -41,6 +41,7 @@ def found(*launches, written=((4096, 4352),), windows=()):
     return reads
 
 
+FENCE = 127, 0, 0
 LOAD = (2, 4096, tile(16, 16, 32))
 CASES = {
     "a store of rows that a load filled": ([LOAD, (3, 8192, tile(16, 16, 32))], []),
@@ -62,7 +63,7 @@ CASES = {
     ),
     "pooling": ([POOL, (3, 8192, tile(0, 16, ACC))], [Unwritten(4, "acc", 0, 16)]),
     "bytes of DRAM": ([(2, 4100, tile(16, 16, 0))], [Unwritten(3, "dram", 4352, 4356)]),
-    "bytes that a store wrote": ([LOAD, (3, 8192, tile(16, 16, 32)), (2, 8192, tile(16, 16, 0))], []),
+    "bytes that a store wrote": ([LOAD, (3, 8192, tile(16, 16, 32)), FENCE, (2, 8192, tile(16, 16, 0))], []),
 }  # fmt: skip
 
 

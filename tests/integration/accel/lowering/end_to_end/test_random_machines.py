@@ -67,6 +67,8 @@ FEW = [
     (1, "conv without bias"),
     (4, "addition"),
     (6, "addition of any scales"),
+    (40, "any scales"),  # sums of 64 bits, to which constants of 32 are added
+    (35, "conv"),  # of 48
 ]
 
 

@@ -51,7 +51,7 @@ def test_what_is_stored_in_another_order_and_moved_back_is_made(pieces: int) -> 
     back = relax.BlockBuilder().normalize(relax.op.permute_dims(lying, [2, 1, 0]))
     graph.order(was, back)
     launch.var, launch.changed = lying, True
-    costs = LaunchCosts(graph, RegionPrices(target, lambda regions: [1] * len(regions)), target.accelerator)
+    costs = LaunchCosts(graph, RegionPrices(target, lambda regions: [1] * len(regions)))
     program = next(costs.programs([was, lying], was, None))
     if pieces:
         graph.joined[was] = [_piece(program, number) for number in range(pieces)]

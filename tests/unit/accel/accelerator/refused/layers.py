@@ -157,6 +157,10 @@ LAYERS: tuple[Case, ...] = (
         f"{_CONVOLVE}/uses/sums", "columns * 4096", f"{_CONVOLVE}/uses/sums", "nothing would ever fit",
     ),
     _case(
+        "cycles by the size of a memory",
+        f"{_ADD}/cycles", "columns + sums", f"{_ADD}/cycles", "there is no field or number sums",
+    ),
+    _case(
         "cycles beyond all bounds",
         f"{_ADD}/cycles", "blocks * rows * columns * blocks", f"{_ADD}/cycles", "must be from 0",
     ),

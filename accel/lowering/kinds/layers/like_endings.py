@@ -1,0 +1,74 @@
+"""Ends of sums that layers do alike, whatever the scale: what their tilings are known for is found once."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tvm import tirx
+
+from accel.accelerator.cost_ranges import cost_fields
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Layer
+from accel.accelerator.target import Target
+from accel.expression.cost_expression import parse_cost
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.inject.operation_matching import matching_operations
+from accel.lowering.ir.affine_nest import simplify
+from accel.lowering.ir.epilogue_arithmetic import stored_value
+from accel.region.epilogue import Epilogue, Scaling
+
+_SCALE = 0.37109375  # a product by it is none that could be written otherwise
+_Ways = tuple[tuple[int, tuple[str, ...]], ...]
+
+
+def like_ending(epilogue: Epilogue, capabilities: Capabilities) -> Epilogue:
+    """Returns the epilogue with another scale, if every layer does both by the same operations and at the same cost."""
+    scaling = epilogue.scaling
+    if not isinstance(scaling, Scaling) or capabilities.target.derived(_scale_has_cost):
+        return epilogue
+    known = capabilities.target.derived(_KnownWays)
+    like = replace(scaling, scale=_SCALE)
+    return replace(epilogue, scaling=like) if known.ways(scaling) == known.ways(like) else epilogue
+
+
+class _KnownWays:
+    """The operations that end sums as a scaling says, and the scalars that they have for it, asked once."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._known: dict[Scaling, _Ways] = {}
+
+    def ways(self, scaling: Scaling) -> _Ways:
+        """The operations, by their place among all that layers have, with their scalars."""
+        if scaling not in self._known:
+            self._known[scaling] = tuple(self._found(scaling))
+        return self._known[scaling]
+
+    def _found(self, scaling: Scaling) -> Iterator[tuple[int, tuple[str, ...]]]:
+        memory = self._target.contraction.dst.memory
+        sums = tirx.decl_buffer((1,), memory.dtype, "a", scope=memory.scope)
+        value = simplify(stored_value(sums[0], "int8", scaling))
+        store = tirx.BufferStore(tirx.decl_buffer((1,), "int8", "d"), value, [0])
+        for place, meaning in enumerate(self._target.layers):
+            if meaning.ends is not None:
+                for match in matching_operations(store, [meaning.ends], self._target):
+                    yield place, tuple(sorted(match.scalars))
+
+
+def _scale_has_cost(target: Target) -> bool:
+    """Whether what a layer costs or needs depends on a field that may be a scale."""
+    accelerator = target.accelerator
+    return any(
+        accelerator.field(layer, field).type == "float32"
+        for layer in accelerator.layers
+        for field in _named(layer, accelerator)
+    )
+
+
+def _named(layer: Layer, accelerator: Accelerator) -> Iterator[str]:
+    """The fields that the costs of a layer name, and those that others follow from, but for what is a float itself."""
+    texts = [layer.cycles or "1", layer.alone or "0", *layer.uses.values()]
+    texts += [text for name, text in layer.follows.items() if accelerator.field(layer, name).type != "float32"]
+    texts += [text for loop in layer.loops for text in loop.follows.values()]
+    fields = cost_fields(accelerator, layer)
+    for text in texts:
+        yield from (fields[name] for name in parse_cost(text).names if name in fields)

@@ -1,0 +1,74 @@
+"""What it gains to run launches on into one another: every network as separate launches, and joined.
+
+Both programs are verified. Cycles are the accelerator's, beside the bound of the whole, the larger of the sums of what
+the compute unit and the bus need; and end to end, where the document says what its host costs.
+
+``python bench/launches.py NETWORK... --accelerator NAME``; names are those of ``python -m examples``, without any all
+of them. ``--accelerator`` may be repeated.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Launches, Options
+from accel.errors import CyclopsError
+from accel.report.report_documents import Report
+from accel.util.content_cache import FolderCache
+from examples.networks import NETWORKS, build
+
+_HEAD = f"{'':24}{'separate':>14}{'joined':>14}{'saved':>8}{'of bound':>10}{'end to end':>14}{'joined':>14}"
+
+
+def measure(name: str, accelerator: str) -> tuple[Report, Report]:
+    """Returns the reports of a network with separate launches and with joined ones.
+
+    Raises:
+        CyclopsError: it cannot be compiled, or the outputs are wrong.
+    """
+    model, target = build(name).SerializeToString(), load_accelerator(accelerator)
+
+    def run(launches: Launches) -> Report:
+        options = Options(trace=False, launches=launches)
+        return run_model(model, target, options, Path(directory), cache=cache)
+
+    with tempfile.TemporaryDirectory() as directory:
+        cache = FolderCache(Path(directory, "cache"))
+        return run("separate"), run("joined")
+
+
+def show(name: str, separate: Report, joined: Report) -> None:
+    """Print the line of a network."""
+    saved = 1 - joined.cycles / separate.cycles if separate.cycles else 0.0
+    bound = sum(layer.lower_bound for layer in joined.layers) if joined.bound is None else joined.bound.cycles
+    times = f"{joined.cycles / bound:.3f}" if bound else "-"
+    ends = [
+        f"{each.end_to_end.cycles:,}" if each.end_to_end is not None and each.end_to_end.modelled else "-"
+        for each in (separate, joined)
+    ]
+    verified = "" if separate.verified and joined.verified else "  not verified"
+    line = f"{name:24}{separate.cycles:14,}{joined.cycles:14,}{saved:8.1%}{times:>10}{ends[0]:>14}{ends[1]:>14}"
+    print(line + verified, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a table for each accelerator."""
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", help="else all")
+    parser.add_argument("--accelerator", action="append")
+    given = parser.parse_args(arguments)
+    for accelerator in given.accelerator or ["vta", "gemmini", "npu", "output-stationary"]:
+        print(f"{accelerator}\n{_HEAD}")
+        for name in given.networks or NETWORKS:
+            try:
+                show(name, *measure(name, accelerator))
+            except CyclopsError as error:
+                print(f"{name:24} {error}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
