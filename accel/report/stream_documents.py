@@ -17,7 +17,8 @@ class InputStream(pydantic.BaseModel):
     )
     accelerator_cycles: int = Field(description="of the accelerator for all of them, as `timing_model` says")
     accelerator_latency: int = Field(
-        description="cycles of the accelerator until the results of the first input are stored"
+        description="cycles of the accelerator until its last store of the first input has ended; where inputs run on "
+        "into one another, a Gemmini's writes may arrive some tens of cycles later"
     )
     accelerator_interval: int = Field(
         description="cycles of the accelerator from the results of one input to those of the next, the mean of all "

@@ -6,6 +6,7 @@ Accuracy and Stability of Numerical Algorithms, 2nd ed., 4.2), with ``u = 2 ** -
 intervals is rounded outwards by more than float64's own error.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -116,17 +117,21 @@ def _evaluate(program: VectorProgram, statement: Statement, values: dict[str, In
         shape = [1] * len(axes)
         for place in order:
             shape[axes.index(access.axes[place])] = found.low.shape[place]
-        low, high = (end.transpose(order).reshape(shape) for end in (found.low, found.high))
-        return Interval(low, high, found.whole)
+        return _of_each_end(found, lambda end: end.transpose(order).reshape(shape))
 
     extents = [program.extents[int(name[1:])] for name in axes]
     with np.errstate(all="ignore"):
         value = _value(statement.value, aligned)
-        low, high = (np.broadcast_to(end, extents) for end in (value.low, value.high))
+        given = _of_each_end(value, lambda end: np.broadcast_to(end, extents))
         if statement.combiner is None:
-            return Interval(np.array(low), np.array(high), value.whole)
-        given = Interval(low, high, value.whole)
+            return _of_each_end(given, np.array)
         return _combined(statement, values[statement.target.name], given, len(statement.target.axes))
+
+
+def _of_each_end(interval: Interval, change: Callable[[Float64], Float64]) -> Interval:
+    """An interval whose ends have changed; numbers that are exact, whose ends are one array, are changed once."""
+    low = change(interval.low)
+    return Interval(low, low if interval.low is interval.high else change(interval.high), interval.whole)
 
 
 def _combined(statement: Statement, before: Interval, given: Interval, kept: int) -> Interval:
@@ -176,6 +181,9 @@ def _value(value: Expression, leaf: Leaf) -> Interval:
 
 
 def _rounded(low: Float64, high: Float64, relative: float = _ROUNDING) -> Interval:
+    sizes = np.abs(low), np.abs(high)
+    if all(size.max(initial=0) < _MOST / 2 for size in sizes):  # as is nearly everything, and no NaN is
+        return Interval(low - sizes[0] * relative - _LEAST, high + sizes[1] * relative + _LEAST)
     wide_low = np.where(np.isinf(low), low, low - np.abs(low) * relative - _LEAST)
     wide_high = np.where(np.isinf(high), high, high + np.abs(high) * relative + _LEAST)
     return Interval(np.where(wide_low < -_MOST, -np.inf, wide_low), np.where(wide_high > _MOST, np.inf, wide_high))
@@ -183,11 +191,13 @@ def _rounded(low: Float64, high: Float64, relative: float = _ROUNDING) -> Interv
 
 def _rounded_unless_whole(low: Float64, high: Float64, *, whole: bool) -> Interval:
     """Rounded, but for integers that float32 holds."""
-    found = _rounded(low, high)
     if not whole:
-        return found
+        return _rounded(low, high)
     held = np.maximum(np.abs(low), np.abs(high)) <= _HELD
-    return Interval(np.where(held, low, found.low), np.where(held, high, found.high), bool(held.all()))
+    if held.all():
+        return Interval(low, high, whole=True)
+    found = _rounded(low, high)
+    return Interval(np.where(held, low, found.low), np.where(held, high, found.high), whole=False)
 
 
 def _cast(to: str, value: Interval) -> Interval:
@@ -218,8 +228,13 @@ def _binary(sign: str, left: Interval, right: Interval, *, same: bool) -> Interv
 
 
 def _corners(left: Interval, right: Interval, operation: Callable[[Float64, Float64], Float64]) -> Interval:
-    ends = [operation(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
-    return Interval(np.minimum.reduce(np.broadcast_arrays(*ends)), np.maximum.reduce(np.broadcast_arrays(*ends)))
+    ends = [operation(a, b) for a in _ends(left) for b in _ends(right)]
+    return Interval(functools.reduce(np.minimum, ends), functools.reduce(np.maximum, ends))
+
+
+def _ends(interval: Interval) -> tuple[Float64, ...]:
+    """The ends of an interval; one of an exact number, whose ends are one array."""
+    return (interval.low,) if interval.low is interval.high else (interval.low, interval.high)
 
 
 def _call(function: str, values: Sequence[Interval]) -> Interval:

@@ -48,15 +48,11 @@ from accel.isa.gemmini.timing.recorded_runs import replay
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
 from accel.isa.variations import Scaled, scaled_variations, time_of, with_fields
 from accel.program.program_model import DramWindow
-from accel.util.arrays import Bools, Bytes, Int64, Words
+from accel.util.arrays import Bytes, Int64, Words
 
 
 def _context_after(words: Words, parameters: GemminiParameters, context: LaunchContext) -> LaunchContext:
     return context.after(words, parameters)
-
-
-def _early(words: Words, parameters: GemminiParameters, _context: LaunchContext, late: Bools) -> Bools:
-    return early_instructions(words, parameters, late)
 
 
 def _runs_on(words: Words, parameters: GemminiParameters, context: LaunchContext, behind: Words) -> bool:
@@ -160,7 +156,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
         named = any(instruction.name == rocc.FENCE_NAME for instruction in accelerator.instructions)
         return np.array([rocc.FENCE, 0, 0], np.uint64) if named else None
 
-    early = staticmethod(takes_decoded_launch(_early))
+    early = staticmethod(takes_decoded_launch(early_instructions))
 
     def runs_on(self, before: Decoded, launch: Decoded) -> bool:
         """Returns whether the hardware does what the instructions say where they follow one another."""

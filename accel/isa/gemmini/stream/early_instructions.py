@@ -62,16 +62,17 @@ def early_signature() -> Signature:
     return Signature(_find_early, VECTOR, MATRIX, BYTES, BYTES)
 
 
-def early_instructions(words: Words, parameters: GemminiParameters, late: Bools) -> Bools:
+def early_instructions(words: Words, parameters: GemminiParameters, context: LaunchContext, late: Bools) -> Bools:
     """Returns which instructions (n,) of a launch's ``words`` (n, 3) may be sent before those of ``late`` (n,).
 
-    They are among its first ones: behind the first product, or the first part of a loop, none is.
+    They are among its first ones: behind the first product, or the first part of a loop, none is. ``context`` is what
+    the launch finds in the registers.
     """
     signed, early = as_signed(words), np.zeros(len(words), np.uint8)
     loops = np.flatnonzero(is_of_loops(signed[:, 0]))
     first = int(loops[0]) if len(loops) else len(words)
     bare = parameters.model_copy(update={"core": None, "memory": None})
-    machine = new_machine(bare, LaunchContext.fresh(bare))
+    machine = new_machine(bare, context)
     _find_early(machine, signed[:first], late[:first].astype(np.uint8), early[:first])
     return early.astype(np.bool_)
 

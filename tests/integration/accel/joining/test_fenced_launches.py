@@ -44,7 +44,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> tuple[Program, in
     ("network", "name", "least"),
     rest_all(
         [
-            ("keyword_spotting", "gemmini", 0.02),
+            ("keyword_spotting", "gemmini", 0.01),
             ("visual_wake_words", "gemmini", 0.03),
             ("resnet8", "gemmini", 0.02),
             ("resnet8", "gemmini-lean", 0.005),
