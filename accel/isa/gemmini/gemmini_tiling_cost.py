@@ -95,6 +95,12 @@ def tiling_cost(
         np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),
         parameters.issue_cycles * sent.total,
         (missed.data + missed.weights + missed.results) * missed.line_cycles,
+        # results of a ragged line are complete together: nothing of the next tile begins where they have one context
+        np.where(
+            (c.result_contexts == 1) & (_line(c) > dim) & (_line(c) % dim > 0),
+            loading + steps * products + c.tiles * (sums + stored),
+            0,
+        ),
     )
     slowest = np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits])
     return np.asarray(slowest + _IN_THE_WAY * (loading + c.tiles * stored))
@@ -123,7 +129,7 @@ def _product_cycles(
 
     Only the last product of a tile of weights takes as long as to bring the next ones then.
     """
-    line = np.where(_is_dense(c), c.out_rows * c.out_columns, np.where(c.out_columns == 1, c.out_rows, c.out_columns))
+    line = _line(c)
     tiles = 1 if conv.uniform else c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
     whole, rest = line // dim, line % dim
     lines = sent.products / (tiles * ceil_div(line, dim))  # for each tile of weights
@@ -131,6 +137,12 @@ def _product_cycles(
     ragged = tiles * (product + (lines * whole - 1) * dim + lines * short)
     kept = product * np.minimum(tiles, sent.products) + np.maximum(sent.products - tiles, 0) * short
     return np.asarray(np.where(rest == 0, product * sent.products, np.where(whole == 0, kept, ragged)))
+
+
+def _line(c: Candidates) -> Int64:
+    """Pixels of a tile whose data lie in a line for each tap."""
+    line = np.where(c.out_columns == 1, c.out_rows, c.out_columns)
+    return np.asarray(np.where(_is_dense(c), c.out_rows * c.out_columns, line), np.int64)
 
 
 def _is_dense(c: Candidates) -> npt.NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from accel.region.kinds import Region, TilingOption
 from accel.region.tilings import LAYER_WORTH
 
 _CLOSE_RATIO = 1.05  # how far the estimates are off, mostly
+_SMALLER_RATIO = 2.2  # of one by smaller instructions against a layer's, whose price knows no caches
 _MAX_OPTIONS = 2  # options of a layer; a third is faster than both by less than a hundredth
 _MAX_TRIALS = 12
 _LEAST_GAIN = 0.001  # of the cycles of all layers, for a trial
@@ -73,9 +74,16 @@ def _close_options(ranked: Sequence[TilingOption]) -> tuple[TilingOption, ...]:
     best = ranked[0]
     close = [option for option in ranked[:_MAX_OPTIONS] if option.cycles <= _CLOSE_RATIO * best.cycles]
     other = next((option for option in ranked if _is_layer(option) != _is_layer(best)), None)
-    if other is not None and other not in close and other.cycles <= LAYER_WORTH * best.cycles:
+    if other is not None and other not in close and other.cycles <= _ratio_to(other) * best.cycles:
         close.insert(1, other)
+    if any(option.cycles > LAYER_WORTH * best.cycles for option in close):
+        return tuple(close)
     return tuple(sorted(close, key=_is_layer))  # what is not tried is done by smaller instructions, priced the nearer
+
+
+def _ratio_to(other: TilingOption) -> float:
+    """How much more than the cheapest an option of the other way may cost that is worth a trial."""
+    return LAYER_WORTH if _is_layer(other) else _SMALLER_RATIO
 
 
 def _is_layer(option: TilingOption) -> bool:
@@ -99,7 +107,7 @@ class _LayerOptions:
             return 0
         now = min(self.known) if self.known else _CLOSE_RATIO * self.options[0].cycles
         differs = _is_layer(untried[0]) != _is_layer(self.options[0])
-        return self.layers * (now - untried[0].cycles * (_CLOSE_RATIO / LAYER_WORTH if differs else 1))
+        return self.layers * (now - untried[0].cycles * (_CLOSE_RATIO / _ratio_to(untried[0]) if differs else 1))
 
     def urgency(self) -> tuple[bool, float]:
         """What is tried first is greater: options of which one is known, as it says nothing by itself, then gains."""
