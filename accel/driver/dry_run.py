@@ -16,7 +16,7 @@ from tvm import ir
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs
-from accel.driver.job_stages import TO_PARTITION, pack_graph
+from accel.driver.compile_stages import TO_PARTITION, pack_graph
 from accel.driver.launch_estimate import joined_cycles, launch_cycles
 from accel.driver.placement import estimated_end_to_end
 from accel.driver.region_timer import RegionTimer

@@ -13,7 +13,8 @@ from tvm.target import codegen
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Lowered, Referenced, Reported
-from accel.driver.job_stages import JOB, TO_PROGRAM, find_program, kept_capabilities, requantisation, with_program
+from accel.driver.compile_stages import TO_PROGRAM, find_program, kept_capabilities, requantisation
+from accel.driver.job_stages import JOB, with_program
 from accel.driver.kept_programs import KeptPrograms
 from accel.driver.lowering_assistant import LoweringAssistant, lowering_assistant
 from accel.driver.reference_task import ReferenceTask

@@ -309,7 +309,7 @@ def test_an_error_of_ours_is_told_as_such(
     def broken(*_: object) -> None:
         raise AssertionError("no such lane")
 
-    monkeypatch.setattr("accel.driver.job_stages.emit", broken)
+    monkeypatch.setattr("accel.driver.compile_stages.emit", broken)
     monkeypatch.chdir(tmp_path)
     done = cyclops_here(
         "run", model, "--accelerator", "vta", *(["--out", "out"] if named else []), *(["--json"] if as_json else [])
@@ -333,7 +333,7 @@ def test_a_dry_run_that_fails_for_us_says_so(model: Path, monkeypatch: pytest.Mo
     def broken(*_: object) -> None:
         raise AssertionError("no such lane")
 
-    monkeypatch.setattr("accel.driver.job_stages.host_ops", broken)
+    monkeypatch.setattr("accel.driver.compile_stages.host_ops", broken)
     done = cyclops_here("plan", model, "--accelerator", "vta", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["type"] == "/problems/internal-error"

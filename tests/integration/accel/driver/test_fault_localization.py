@@ -57,7 +57,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[Change], None]:
             change(decoded, accelerator)
             return dataclasses.replace(program, words=encode(decoded))
 
-        monkeypatch.setattr("accel.driver.job_stages.emit", spoilt)
+        monkeypatch.setattr("accel.driver.compile_stages.emit", spoilt)
 
     return spoil
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver import job_stages
+from accel.driver import compile_stages
 from accel.driver import run_model as driver
 from accel.driver.run_options import Options
 from accel.util.content_cache import FolderCache
@@ -37,13 +37,13 @@ def dense(factor: float = 1.0) -> bytes:
 def quantised(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What has been quantised."""
     found: list[object] = []
-    quantise = job_stages.ensure_quantised
+    quantise = compile_stages.ensure_quantised
 
     def note(*given: Any, **named: Any) -> onnx.ModelProto:
         found.append(named)
         return quantise(*given, **named)
 
-    monkeypatch.setattr(job_stages, "ensure_quantised", note)
+    monkeypatch.setattr(compile_stages, "ensure_quantised", note)
     return found
 
 

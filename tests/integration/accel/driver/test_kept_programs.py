@@ -12,7 +12,7 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
-from accel.driver import job_stages
+from accel.driver import compile_stages
 from accel.driver.kept_programs import KeptProgram
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
@@ -147,7 +147,7 @@ def test_outputs_that_are_not_the_kept_ones_are_not_verified_by_them(
     """The job is done from its beginning: the program is verified by a reference of its own."""
     artifacts(MODEL, VTA, tmp_path / "first", tmp_path / "cache")
     plain = artifacts(MODEL, slower(VTA), tmp_path / "plain", None)
-    find = job_stages.find_program
+    find = compile_stages.find_program
 
     def other(job: Any) -> KeptProgram | None:
         kept = find(job)

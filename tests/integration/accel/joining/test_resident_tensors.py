@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
-from accel.driver import job_stages
+from accel.driver import compile_stages
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import VerificationError
@@ -150,7 +150,7 @@ def test_a_result_that_stays_wrongly_is_named(tmp_path: Path, monkeypatch: pytes
         words[moves[0], 0] ^= np.uint64(1 << 8)  # the lowest bit of where it goes
         return dataclasses.replace(kept, words=words)
 
-    monkeypatch.setattr(job_stages, "keep_results", misplaced)
+    monkeypatch.setattr(compile_stages, "keep_results", misplaced)
     with pytest.raises(VerificationError, match="one that stays on the chip is wrong"):
         ran(small_network(), TPU, tmp_path)
 
