@@ -68,8 +68,8 @@ class _Machine:
             "c": rng.choice([1, 2, 3, 4, 6, 16, 64]),
         }
         self.made: Document = {"instructions": []}
-        self.wide = random.Random(repr(rng.getstate()[1][2:4]))  # beside what other seeds draw
-        self.product = self.wide.choice(["i64", "i64", "i48"])
+        self.products = random.Random(repr(rng.getstate()[1][2:4]))  # beside what other seeds draw
+        self.product = self.products.choice(["i64", "i64", "i48"])
         self.sums = random.Random(repr(rng.getstate()[1][:2])).choice(["int32", "int32", "int48", "int64"])
 
     def _units(self) -> dict[str, str]:
@@ -92,11 +92,11 @@ class _Machine:
         leaves = rng.choice(["low", "scale", "shift", "round", "relu", "factor", None])
         if leaves == "low" or rng.random() < 0.4:
             self._steps()
-        if self.sums == "int32" and self.wide.random() < 0.5:
-            self._requantisation(self.wide, _WIDELY)
+        if self.sums == "int32" and self.products.random() < 0.5:
+            self._requantisation(self.products, _WIDELY)
             leaves = "low"
-        elif self.sums == "int32" and self.wide.random() < 0.4:
-            leaves = self.wide.choice(["wide", "wide int32"])
+        elif self.sums == "int32" and self.products.random() < 0.4:
+            leaves = self.products.choice(["wide", "wide int32"])
         if rng.random() < 0.3:
             self._requantisation(rng)
         if leaves is None or rng.random() < 0.5:
@@ -143,7 +143,7 @@ class _Machine:
             else:
                 made.field("shift", 6 if "W" in does[0] else 5)
             if "imm" in does[0]:
-                made.field("imm", self.wide.choice([32, 24, 17]) if "W" in does[0] else 16, "signed")
+                made.field("imm", self.products.choice([32, 24, 17]) if "W" in does[0] else 16, "signed")
             made.field("mode", 1)
             at = self._index("ij" if self.rows > 1 and not self.by_rows else "j")
             made.keys["operations"] = [
