@@ -219,7 +219,7 @@ def pack_graph(done: Partitioned) -> Packed:
     job = done.job
     timer = RegionTimer(job.target, job.cache, spare=_SPARE, assistant=job.assistant)
     with _pass_texts(job) as texts:
-        module = pack(done.module, job.target)
+        module = pack(done.module, job.target, by_programs=runs_programs(job.target))
     if runs_programs(job.target):
         module = absorb_movement(module, job.target, timer.times)
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))

@@ -97,8 +97,12 @@ class Epilogue:
 
     @property
     def unnumbered(self) -> "Epilogue":
-        """The epilogue without the numbers of its steps and its scaling, which no price depends on."""
-        return replace(self, steps=tuple((name, 0) for name, _ in self.steps), scaling=None)
+        """The epilogue without the numbers of its steps and its scaling, which no price depends on.
+
+        What the store reads beside stays, as it takes room on the chip.
+        """
+        reads = None if self.factors is None else Shifting(0, 0, 0, rounds=False, channels=self.factors)
+        return replace(self, steps=tuple((name, 0) for name, _ in self.steps), scaling=reads)
 
     @property
     def grouped(self) -> tuple[Steps, ...]:

@@ -106,9 +106,15 @@ def fold_rows_to_image(matrix: relax.Expr, shape: Shape) -> relax.Expr:
     return relax.op.permute_dims(relax.op.reshape(matrix, (batch, height, width, channels)), [0, 3, 1, 2])
 
 
-def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: PackedActivation, tile: Tile) -> relax.Expr:
-    """A packed result (one plane), or four byte planes of int32, low byte first, to ``shape``."""
-    plain = [_unpack_plane(plane, shape, packed, tile) for plane in planes]
+def unpack_tensor(
+    planes: Sequence[relax.Expr], shape: Shape, packed: PackedActivation, tile: Tile, *, by_programs: bool = False
+) -> relax.Expr:
+    """A packed result (one plane), or four byte planes of int32, low byte first, to ``shape``.
+
+    ``by_programs`` says that the accelerator may do it: with channels last, pieces of them are rows of what lies there,
+    which takes a host one movement more.
+    """
+    plain = [_unpack_plane(plane, shape, packed, tile, by_programs=by_programs) for plane in planes]
     if len(plain) == 1:
         return plain[0]
     value = relax.op.astype(plain[-1], "int32")  # the top byte carries the sign
@@ -118,14 +124,15 @@ def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: PackedActi
     return value
 
 
-def _unpack_plane(plane: relax.Expr, shape: Shape, packed: PackedActivation, tile: Tile) -> relax.Expr:
+def _unpack_plane(
+    plane: relax.Expr, shape: Shape, packed: PackedActivation, tile: Tile, *, by_programs: bool
+) -> relax.Expr:
     rows, channels = tile.extent("m"), tile.extent("n")
     at = {axis: 4 + place for place, axis in enumerate(tile.axes)}
     places = {axis: place_in_dram(axis, tile) for axis in range(6)}
     whole: Shape
     order: tuple[int, ...]
-    if len(shape) == 4 and shape[1] > channels and shape[1] % channels:
-        # with channels last, pieces of it are rows of what lies there
+    if by_programs and len(shape) == 4 and shape[1] > channels and shape[1] % channels:
         order = (0, at["m"], 2, 3, 1, at["n"])
         whole = (packed.batch * rows, packed.pitch_h, packed.pitch_w, packed.blocks * channels)
         value = relax.op.reshape(relax.op.permute_dims(plane, [places[axis] for axis in order]), whole)

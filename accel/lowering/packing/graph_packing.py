@@ -47,23 +47,23 @@ from accel.lowering.packing.packed_values import (
 from accel.region.kinds import Region
 
 
-def pack(module: ir.IRModule, target: Target) -> ir.IRModule:
-    """Rebuild ``main`` over packed tensors.
+def pack(module: ir.IRModule, target: Target, *, by_programs: bool = False) -> ir.IRModule:
+    """Rebuild ``main`` over packed tensors; ``by_programs`` says that the accelerator may move what the host would.
 
     Composites without a region are inlined as they are. The launches' names, nodes and MACs become an
     attribute of ``main``, and so do the names of operators that stores have made superfluous.
     """
-    return _Packer(module, target.contraction).module()
+    return _Packer(module, target.contraction, by_programs=by_programs).module()
 
 
 class _Packer:
     """``main`` being rebuilt: which values exist unpacked, packed, or both."""
 
-    def __init__(self, module: ir.IRModule, gemm: Contraction) -> None:
+    def __init__(self, module: ir.IRModule, gemm: Contraction, *, by_programs: bool) -> None:
         self.source = module
         self.gemm = gemm
         self.builder = relax.BlockBuilder()
-        self.values = PackedValues(self.builder, self.gemm)
+        self.values = PackedValues(self.builder, self.gemm, by_programs=by_programs)
         self.joined: dict[relax.Var, ir.Call] = {}
         self.launches: dict[str, LaunchInfo] = {}
         attrs = module["main"].attrs

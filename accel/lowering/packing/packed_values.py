@@ -86,9 +86,11 @@ class PackedValue:
 class PackedValues:
     """The values of ``main`` by their variables there; what must be laid out anew is emitted."""
 
-    def __init__(self, builder: relax.BlockBuilder, gemm: Contraction) -> None:
+    def __init__(self, builder: relax.BlockBuilder, gemm: Contraction, *, by_programs: bool) -> None:
+        """Begin with no values; ``by_programs`` says that the accelerator may move what the host would."""
         self.builder = builder
         self.gemm = gemm
+        self.by_programs = by_programs
         self.plain: dict[relax.Var, relax.Expr] = {}
         self.packed: dict[relax.Var, PackedValue] = {}
 
@@ -109,7 +111,9 @@ class PackedValues:
         """A result as the model means it, laid out by the host."""
         if var not in self.plain:
             value = self.packed[var]
-            tensor = tiled_layout.unpack_tensor(value.planes, value.shape, value.packed, self.gemm.dst)
+            tensor = tiled_layout.unpack_tensor(
+                value.planes, value.shape, value.packed, self.gemm.dst, by_programs=self.by_programs
+            )
             if value.image is not None:
                 tensor = tiled_layout.fold_rows_to_image(tensor, value.image)
             if value.stack is not None:
