@@ -40,6 +40,7 @@ from accel.isa.family_registry import arrangement_of, family_of, priced_exactly
 from accel.joining.joined_launches import join_launches
 from accel.joining.resident_tensors import keep_results
 from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.codegen.region_lowering import LoweredRegion
@@ -204,6 +205,7 @@ def kept_capabilities(target: Target, cache: CacheStore | None) -> Iterator[None
         InvalidAccelerator: nothing in it contracts.
     """
     capabilities, kept = Capabilities.of(target), SealedCache(cache)
+    target.derived(kept_answers).cache = kept
     key = cache_key("capabilities", target.accelerator.untimed().model_dump_json())
     known = None if capabilities.recalled else kept.get(key)
     if known is not None:

@@ -4,6 +4,7 @@ A tile may be all of the layer, as far as the fields and what the instruction us
 cost that the document gives the instruction, of each candidate's fields, times the number of its tiles.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -12,15 +13,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 from tvm import ir, tirx
 
 from accel.accelerator.instructions import Layer
 from accel.errors import CompileError
 from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.inject.layer_injection import answering
 from accel.lowering.inject.layer_matching import LayerMatch, OtherStatementsError, match_within
-from accel.lowering.inject.layer_windows import LayerLoop
 from accel.lowering.ir.affine_nest import constant_value
+from accel.lowering.ir.function_attributes import dump_region
 from accel.lowering.ir.layer_numbers import elements_used, layer_numbers, number_of_cost
 from accel.lowering.ir.plain_loops import PLAIN_LOOPS
 from accel.lowering.ir.tir_walk import pragma_nests
@@ -96,17 +99,78 @@ def layer_candidates(
     if not layers:
         return LayerCandidates((), f"{capabilities.accelerator.title} has no instructions as large as a layer")
     priced, why, unlike = list[_Priced](), "", ""
-    nest = _nest(replace(region, tiling=replace(region.tiling, layer=layers[0].name)), scheduled, layers[0].pragma)
+    first = replace(region, tiling=replace(region.tiling, layer=layers[0].name))
+    nest = functools.cache(lambda: _nest(first, scheduled, layers[0].pragma))
     for layer in layers:
         whole = replace(region, tiling=replace(region.tiling, layer=layer.name))
-        try:
-            matched = _matched(nest, layer, capabilities)
-            priced.append(_Priced(whole, axes, matched, layer, capabilities, scheduled))
-        except OtherStatementsError as error:
-            unlike = unlike or error.detail
-        except CompileError as error:
-            why = why or error.detail
+        answer = _answer(whole, layer, nest, capabilities)
+        if answer.match is not None:
+            priced.append(_Priced(whole, axes, answer.match, layer, capabilities, scheduled))
+        elif answer.unlike:
+            unlike = unlike or answer.why
+        else:
+            why = why or answer.why
     return LayerCandidates(priced, why or unlike)
+
+
+@dataclass(frozen=True)
+class _WholeMatch:
+    """What prices read of the match of a whole layer.
+
+    Attributes:
+        numbers: in fields, before they are encoded.
+        extents: of the instruction's loops, with the axis of the tile that cuts each, if one does.
+        around: axes of loops that the instruction does not make itself.
+    """
+
+    numbers: dict[str, float]
+    extents: dict[str, tuple[int, int | None]]
+    around: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The match of a layer with an instruction; or why there is none, and if it has other statements at that."""
+
+    match: _WholeMatch | None = None
+    why: str = ""
+    unlike: bool = False
+
+
+_ANSWER = TypeAdapter(_Answer)
+_YES, _NO = b"true", b"false"
+
+
+def _answer(
+    region: Region[RegionShape], layer: Layer, nest: Callable[[], tirx.Stmt], capabilities: Capabilities
+) -> _Answer:
+    """Whether the instruction that its tiling names does a whole layer, whose nest is made if nobody has asked."""
+
+    def find() -> bytes:
+        try:
+            found = _Answer(_whole_match(region.tiling, layer, _matched(nest(), layer, capabilities)))
+        except OtherStatementsError as error:
+            found = _Answer(why=error.detail, unlike=True)
+        except CompileError as error:
+            found = _Answer(why=error.detail)
+        return _ANSWER.dump_json(found)
+
+    kept = capabilities.target.derived(kept_answers)
+    return _ANSWER.validate_json(kept.ask(f"whole {dump_region(region)}", find))
+
+
+def _whole_match(
+    tiling: Tiling, layer: Layer, matched: tuple[LayerMatch, list[tuple[tirx.Var, int]], list[tirx.Var]]
+) -> _WholeMatch:
+    match, around, loops = matched
+    whole = (tiling.out_blocks, tiling.out_rows, tiling.out_columns)
+    axis_of = dict(zip(loops, (axis for axis in range(TILE_LOOPS) if whole[axis] > 1), strict=False))
+    extents = {
+        name: (1, None) if loop is None else (int(loop.extent), axis_of.get(loop.variable))
+        for name, loop in match.loops.items()
+    }
+    repeated = tuple(axis_of[variable] for variable, extent in around if extent > 1)
+    return _WholeMatch(layer_numbers(layer, match.fields), extents, repeated)
 
 
 def layer_tilings(
@@ -154,28 +218,23 @@ class _Priced:
         self,
         region: Region[RegionShape],
         axes: TileAxes,
-        matched: tuple[LayerMatch, list[tuple[tirx.Var, int]], list[tirx.Var]],
+        match: _WholeMatch,
         layer: Layer,
         capabilities: Capabilities,
         scheduled: Scheduled,
     ) -> None:
         self.region, self.axes, self.layer = region, axes, layer
         self.capabilities, self.scheduled = capabilities, scheduled
-        self.match, around, loops = matched
+        self.match = match
         self.accelerator = capabilities.accelerator
         self._done: dict[int, bool] = {}
         choices = [list(axes.blocks), tile_extents(axes.rows), tile_extents(axes.columns)]
         grids = np.meshgrid(*(np.array(each, np.int64) for each in choices), indexing="ij")
         self.tiles: list[Int64] = [grid.ravel() for grid in grids]
-        tiling = region.tiling
-        whole = (tiling.out_blocks, tiling.out_rows, tiling.out_columns)
-        cut = [axis for axis in range(TILE_LOOPS) if whole[axis] > 1]
-        self.axis_of = dict(zip(loops, cut, strict=False))
-        self.made_whole = not any(extent > 1 for _, extent in around)
+        self.made_whole = not match.around
         self.repeats = np.ones_like(self.tiles[0])
-        for variable, extent in around:  # loops that the instruction does not make itself
-            if extent > 1:
-                self.repeats = self.repeats * self.tiles[self.axis_of[variable]]
+        for axis in match.around:
+            self.repeats = self.repeats * self.tiles[axis]
 
     def cheapest(self, count: int, *, dividing: bool, limit: float) -> list[LayerTiling]:
         """The ``count`` cheapest that fit, of at most ``limit`` cycles."""
@@ -208,11 +267,15 @@ class _Priced:
         ):
             return True
         region = replace(self.region, tiling=self._tiling(at))
-        try:
-            _matched(_nest(region, self.scheduled, self.layer.pragma), self.layer, self.capabilities)
-        except CompileError:
-            return False
-        return True
+
+        def find() -> bytes:
+            try:
+                _matched(_nest(region, self.scheduled, self.layer.pragma), self.layer, self.capabilities)
+            except CompileError:
+                return _NO
+            return _YES
+
+        return self.capabilities.target.derived(kept_answers).ask(f"tiles {dump_region(region)}", find) == _YES
 
     def _tiling(self, at: int) -> Tiling:
         blocks, rows, columns = (int(each[at]) for each in self.tiles)
@@ -266,20 +329,14 @@ class _Priced:
     def _fields(self) -> dict[str, Float64]:
         """The numbers (n,) of the fields, but for addresses."""
         one = np.ones(len(self.tiles[0]))
-        found = {name: one * number for name, number in layer_numbers(self.layer, self.match.fields).items()}
-        for extent, loop in self.match.loops.items():
-            found[extent] = one * self._extent(loop)
+        found = {name: one * number for name, number in self.match.numbers.items()}
+        for name, (extent, axis) in self.match.extents.items():
+            found[name] = one * (extent if axis is None else self.tiles[axis])
         for operand in self.layer.operands.values():
             for window in operand.windows:
                 reach = sum((found[extent] - 1) * found.get(over, one) for extent, over in window.over.items())
                 found[window.extent] = np.minimum(found[window.extent], reach + 1)
         return found
-
-    def _extent(self, loop: LayerLoop | None) -> Int64 | int:
-        if loop is None:
-            return 1
-        axis = self.axis_of.get(loop.variable)
-        return loop.extent if axis is None else self.tiles[axis]
 
 
 def layer_operations(region: Region, scheduled: Scheduled, capabilities: Capabilities) -> Iterator[UsedOperation]:

@@ -13,9 +13,11 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
+from accel.lowering.kinds.layers import layer_tilings
 from accel.program_files.open_program import open_program
 from accel.report.report_documents import Report
 from accel.util.arrays import Words
+from accel.util.content_cache import FolderCache
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.helpers.documents.gemmini_loops import SHAPES, with_free_loops, without_loops
 from tests.helpers.marking import rest_slow, share
@@ -88,6 +90,21 @@ def test_loops_use_all_of_memories_of_any_size() -> None:
     small = parse_accelerator({**document, "name": "small"})
     _, words = run(conv_model(Conv(16, 64, 12, 12)), small)
     assert np.count_nonzero(words[:, 0] == LOOP_CONV) > 1
+
+
+def test_what_loops_do_is_found_once_for_all_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches nests that are matched anew for a document that differs in time, and answers kept under too little."""
+    lean, model = load_accelerator("gemmini-lean"), conv_model(Conv(16, 32, 15, 9)).SerializeToString()
+    slower = lean.model_copy(update={"dram": lean.dram.model_copy(update={"read_latency": lean.dram.read_latency + 7})})
+
+    def planned(accelerator: Accelerator, cache: FolderCache | None) -> list[float]:
+        report = run_model(model, accelerator, Options(schedule="quick"), tmp_path, cache=cache)
+        return [report.cycles, *(layer.instructions for layer in report.layers)]
+
+    anew, cache = planned(slower, None), FolderCache(tmp_path / "cache")
+    planned(lean, cache)
+    monkeypatch.setattr(layer_tilings, "match_within", None)
+    assert planned(slower, cache) == anew
 
 
 @pytest.mark.slow
