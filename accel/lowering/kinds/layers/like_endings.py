@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from pydantic import TypeAdapter
 from tvm import tirx
 
 from accel.accelerator.cost_ranges import cost_fields
@@ -11,6 +12,7 @@ from accel.accelerator.instructions import Layer
 from accel.accelerator.target import Target
 from accel.expression.cost_expression import parse_cost
 from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.inject.operation_matching import matching_operations
 from accel.lowering.ir.affine_nest import simplify
 from accel.lowering.ir.epilogue_arithmetic import stored_value
@@ -18,6 +20,7 @@ from accel.region.epilogue import Epilogue, Scaling
 
 _SCALE = 0.37109375  # a product by it is none that could be written otherwise
 _Ways = tuple[tuple[int, tuple[str, ...]], ...]
+_WAYS: TypeAdapter[_Ways] = TypeAdapter(_Ways)
 
 
 def like_ending(epilogue: Epilogue, capabilities: Capabilities) -> Epilogue:
@@ -40,7 +43,9 @@ class _KnownWays:
     def ways(self, scaling: Scaling) -> _Ways:
         """The operations, by their place among all that layers have, with their scalars."""
         if scaling not in self._known:
-            self._known[scaling] = tuple(self._found(scaling))
+            kept = self._target.derived(kept_answers)
+            known = kept.ask(f"ends {scaling}", lambda: _WAYS.dump_json(tuple(self._found(scaling))))
+            self._known[scaling] = _WAYS.validate_json(known)
         return self._known[scaling]
 
     def _found(self, scaling: Scaling) -> Iterator[tuple[int, tuple[str, ...]]]:
