@@ -35,7 +35,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> tuple[Program, in
     assert not other.hazards.races
     assert len(other.hazards.errata) <= len(one.hazards.errata)
     fences = int((program.words[:, 0] == FENCE).sum())
-    # a fence that ends a launch by itself is in no cycles; what goes before one may come in the way of the last products
+    # the fence that ends a launch by itself is in no cycles; what goes before one may come in the way of products
     assert other.cycles <= (1 + _IN_THE_WAY) * one.cycles + fences
     assert sum(result.timing.cycles for result in other.launches) == other.cycles
     return program, one.cycles, other.cycles
