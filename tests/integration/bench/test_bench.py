@@ -15,6 +15,7 @@ ROWS = {
     "accuracy.py": [r"^SQNR, dB +s8 s8 +u8 s8 +qdq +vta +lead +best", r"^tcn( +-?\d+\.\d){7}$"],
     "answers.py": [r"^cyclops run, ResNet-8, a size changed +vta +\d+\.\d\d +2\.5 +\d", r"^importing TVM takes \d"],
     "compile.py": [r"^compile +\d+\.\d+ +\d+\.\d"],
+    "every_example.py": [r"^keyword_spotting: ", r"^all verified$"],
     "float_contraction.py": [r"^row of 32, weights n k +\d+\.\d\d +\d+\.\d\d +\d\.\d{3}"],
     "function.py": [r"^all ten +\d", r"^goal of 0\.5 of onnxruntime's speed .* \d\.\d{3}$"],
     "gemmini_against_library.py": [r"^1 layers: \d+\.\d% at most the library's|^the measured layers are not there"],
@@ -36,6 +37,7 @@ ROWS = {
 FEW = {
     "accuracy.py": ["tcn", "--accelerators", "vta"],
     "answers.py": ["resized", "--accelerator", "vta"],
+    "every_example.py": ["vta", "keyword_spotting"],
     "gemmini_against_library.py": ["--rows", "0"],
     "gemmini_firesim.py": ["--most", "60000"],
     "launches.py": ["keyword_spotting", "--accelerator", "vta"],
