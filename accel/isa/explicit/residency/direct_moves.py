@@ -1,5 +1,6 @@
 """Direct moves: instructions that leave in a memory what a store to DRAM and a load from there would leave in it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from accel.expression.syntax_tree import (
     Select,
     Statement,
     children,
+    walk,
     with_leaves,
 )
 from accel.isa.explicit.operations import InstructionOperation, Tensor, sorts_of
@@ -49,10 +51,7 @@ class DirectMove:
         """What an element takes in DRAM."""
         assert isinstance(self.store.instruction, Copy)
         shape = self.store.meaning.typed.tensors["dram"].shape
-        count = 1
-        for extent in shape:
-            count *= extent
-        return count * DTYPE_BYTES[self.store.instruction.dram_dtype]
+        return math.prod(shape) * DTYPE_BYTES[self.store.instruction.dram_dtype]
 
 
 def direct_moves(accelerator: Accelerator) -> tuple[DirectMove, ...]:
@@ -130,10 +129,7 @@ def _composed(store: Statement, load: Statement) -> Statement | None:
 
 
 def _accesses(expression: Expression) -> list[Access]:
-    found = [expression] if isinstance(expression, Access) else []
-    for child in children(expression):
-        found += _accesses(child)
-    return found
+    return [node for node in walk(expression) if isinstance(node, Access)]
 
 
 class _Match:

@@ -39,9 +39,8 @@ class LoopShapes:
 
         None where a step fits no field.
         """
-        found = [LoopedPoints(point, (), ()) for point in points] if not self._loops else []
-        if found:
-            return found
+        if not self._loops:
+            return [LoopedPoints(point, (), ()) for point in points]
         whole: list[LoopedPoints] = []
         for begin, shape in _nests(points, len(self._loops)):
             made = self._placed(begin, shape)
