@@ -14,8 +14,7 @@ from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.codegen.region_cache import LoweredBeside
 from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.codegen.region_object import dump_object, load_object
-from accel.lowering.codegen.relocatable_code import WORD
-from accel.lowering.ir.function_attributes import dump_region, have_depths
+from accel.lowering.ir.function_attributes import dump_region
 from accel.lowering.pipeline import TRIAL_INSTRUCTIONS, lower_region, placed_anywhere
 from accel.region.kinds import AnyRegion
 from accel.util.arrays import Words
@@ -135,7 +134,7 @@ def _linked(placed: bytes, accelerator: Accelerator) -> Words | None:
     """The words of a region whose tensors are placed; None where the region lies otherwise in the memories."""
     try:
         region = load_object(placed)
-        if region.code.words.shape[1] * WORD != accelerator.word_bits or not have_depths(region.depths, accelerator):
+        if not region.is_for(accelerator):
             return None
         words, _ = region.link([], accelerator)
     except (ValueError, CompileError):

@@ -187,10 +187,11 @@ class _Encoding:
             same = tuple(int(many.item()) for many in multiples)
             self.relocations.append(Relocation(number, rows.ravel(), numbers, same))
             return
-        each = np.stack([np.broadcast_to(many, rows.shape).ravel() for many in multiples], axis=1)
-        kinds, kind_of = np.unique(each, axis=0, return_inverse=True)
+        each = np.stack(np.broadcast_arrays(*multiples), axis=-1)  # of the few loops that it depends on
+        kinds, kind_of = np.unique(each.reshape(-1, len(multiples)), axis=0, return_inverse=True)
+        kind_of = np.broadcast_to(kind_of.reshape(each.shape[:-1]), rows.shape).ravel()
         for kind, same in enumerate(kinds.tolist()):
-            places = np.flatnonzero(kind_of.ravel() == kind)
+            places = np.flatnonzero(kind_of == kind)
             self.relocations.append(Relocation(number, rows.ravel()[places], numbers[places], tuple(same)))
 
     def _checked(self, instruction: str, field: BitField) -> CheckedField:

@@ -27,8 +27,7 @@ from accel.lowering.codegen.region_lowering import (
     run_stage,
 )
 from accel.lowering.codegen.region_object import LoweredModule, RegionObject, dump_object, load_object, region_object
-from accel.lowering.codegen.relocatable_code import WORD
-from accel.lowering.ir.function_attributes import REGION, have_depths, region_functions
+from accel.lowering.ir.function_attributes import REGION, region_functions
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 
 
@@ -163,12 +162,7 @@ class RegionCache:
             texts, region = load_entry(entry)
         except ValueError:
             return False
-        wide, accelerator = region.code.words.shape[1] * WORD, self._target.accelerator
-        if (
-            set(texts) != set(self._names)
-            or wide != accelerator.word_bits
-            or not have_depths(region.depths, accelerator)
-        ):
+        if set(texts) != set(self._names) or not region.is_for(self._target.accelerator):
             return False
         self._found[name], self._objects[name] = texts, region
         return True

@@ -13,7 +13,7 @@ from tvm import ir, tirx
 from accel.accelerator.document import Accelerator
 from accel.lowering.codegen.instruction_encoding import encode
 from accel.lowering.codegen.microop_tables import MicroOpTable, load_tables
-from accel.lowering.codegen.relocatable_code import CallSite, CheckedField, FieldOverflow, RegionCode, Relocation
+from accel.lowering.codegen.relocatable_code import WORD, CallSite, CheckedField, FieldOverflow, RegionCode, Relocation
 from accel.lowering.ir.function_attributes import (
     ADDRESSES,
     DEPTHS,
@@ -23,6 +23,7 @@ from accel.lowering.ir.function_attributes import (
     Depths,
     MemorySize,
     ScratchpadBuffer,
+    lie_in,
     load_buffers,
     load_depths,
     load_sizes,
@@ -38,7 +39,7 @@ class RegionObject:
     """A region's code, bytes a unit of each tensor's DRAM address, its tables of micro-ops, and its buffers on chip.
 
     The code takes the addresses of the tensors, in their units, after them that of the tables, if there are any, and
-    then ``sizes`` of memories. It is for memories of ``depths``.
+    then ``sizes`` of memories. In memories of ``depths`` the buffers lie as they do.
     """
 
     code: RegionCode
@@ -55,6 +56,14 @@ class RegionObject:
             CompileError: a value that its field cannot hold; the message names both.
         """
         return self.code.link([*bases, *(size.of(accelerator) for size in self.sizes)], accelerator)
+
+    def is_for(self, accelerator: Accelerator) -> bool:
+        """Returns whether the buffers lie so in the memories of ``accelerator``, and its words are as wide.
+
+        All else that lowering reads of a document is in the key of what is kept.
+        """
+        wide = self.code.words.shape[1] * WORD
+        return wide == accelerator.word_bits and lie_in(self.buffers, self.depths, accelerator)
 
     def placed_buffers(self, accelerator: Accelerator) -> tuple[ScratchpadBuffer, ...]:
         """Returns the buffers with numbers alone, as they lie in the memories of ``accelerator``."""

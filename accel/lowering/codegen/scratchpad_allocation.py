@@ -31,6 +31,7 @@ from accel.lowering.ir.function_attributes import (
     MICROOPS,
     SIZE_PARAMETERS,
     Depths,
+    LayerUse,
     MemorySize,
     ScratchpadBuffer,
     dump_buffers,
@@ -42,7 +43,7 @@ from accel.lowering.ir.injected_function import (
     InjectedFunction,
     injected_function_of,
 )
-from accel.lowering.ir.layer_numbers import elements_used, layer_numbers
+from accel.lowering.ir.layer_numbers import elements_used, layer_numbers, numbers_used
 from accel.lowering.ir.tir_walk import collect, next_site, rewrite_calls
 from accel.region.kinds import AnyRegion
 
@@ -124,7 +125,8 @@ def _taken(layer: Layer, fields: dict[str, Any], site: int | None, rewriter: "_R
                 through[operand in written].append(places.index(rewriter.views[buffer].name))
         loads, stores = tuple(dict.fromkeys(through[False])), tuple(dict.fromkeys(through[True]))
         sites = () if site is None else (site,)
-        found.append(ScratchpadBuffer(f"{layer.name}_{name}", name, 0, elements, 1, elements, sites, loads, stores))
+        use = LayerUse(layer.name, numbers_used(name, layer, numbers, accelerator))
+        found.append(ScratchpadBuffer(f"{layer.name}_{name}", name, 0, 0, 1, 0, sites, loads, stores, use=use))
     return found
 
 

@@ -4,6 +4,7 @@ Everything a later stage needs travels in the IRModule itself, as attributes hol
 it and a stage can be run alone.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from tvm import ir, tirx
 
 from accel.accelerator.checks import document_checks
 from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Layer
+from accel.lowering.ir.layer_numbers import elements_used
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import SHAPES, AnyRegion, Region, VectorRegion, Views
 from accel.region.shapes import RegionShape, Sides
@@ -90,6 +93,14 @@ class MemorySize:
 
 
 @dataclass(frozen=True)
+class LayerUse:
+    """What an instruction as large as a layer takes of a memory, with ``numbers`` in its fields."""
+
+    layer: str
+    numbers: dict[str, float]
+
+
+@dataclass(frozen=True)
 class ScratchpadBuffer:
     """Where a buffer of a region lies on the chip, and who uses it.
 
@@ -103,6 +114,7 @@ class ScratchpadBuffer:
         sites: the calls that touch it.
         loads: places among the function's parameters of the tensors that are copied to it.
         stores: of those that it is copied to.
+        use: of an instruction that may take more of a larger memory; ``elements`` and ``pitch`` follow from it.
     """
 
     name: str
@@ -115,6 +127,7 @@ class ScratchpadBuffer:
     loads: tuple[int, ...]
     stores: tuple[int, ...]
     origin: Origin = "begin"
+    use: LayerUse | None = None
 
     @property
     def end(self) -> int:
@@ -123,6 +136,11 @@ class ScratchpadBuffer:
 
     def placed(self, accelerator: Accelerator) -> "ScratchpadBuffer":
         """Returns it with numbers alone, as it lies in the memories of ``accelerator``."""
+        if self.use is not None:
+            layer = accelerator.instruction(self.use.layer)
+            assert isinstance(layer, Layer)
+            elements = math.ceil(float(elements_used(self.memory, layer, self.use.numbers, accelerator)))
+            return replace(self, elements=elements, pitch=elements, use=None)
         begin, middle = (MemorySize(self.memory, origin).of(accelerator) for origin in (self.origin, "middle"))
         return replace(self, address=begin + self.address, origin="begin", pitch=self.pitch or middle)
 
@@ -140,10 +158,13 @@ class Depths:
         return Depths(max(self.least, other.least), min(below, default=None))
 
 
-def have_depths(depths: Mapping[str, Depths], accelerator: Accelerator) -> bool:
-    """Returns whether each memory has such a depth."""
+def lie_in(buffers: Iterable[ScratchpadBuffer], depths: Mapping[str, Depths], accelerator: Accelerator) -> bool:
+    """Returns whether buffers lie so in the memories of ``accelerator``, as they do in memories of ``depths``."""
     found = [(each, accelerator.memory(name).depth) for name, each in depths.items()]
-    return all(each.least <= depth and (each.below is None or depth < each.below) for each, depth in found)
+    if not all(each.least <= depth and (each.below is None or depth < each.below) for each, depth in found):
+        return False
+    taken = [buffer.placed(accelerator) for buffer in buffers if buffer.use is not None]
+    return all(each.end <= accelerator.memory(each.memory).depth for each in taken)
 
 
 @dataclass(frozen=True)

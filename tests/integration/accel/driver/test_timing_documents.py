@@ -1,6 +1,7 @@
 """Documents that differ in time, or in sizes of memories, share what is lowered, and nothing that is timed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from accel.errors import CompileError
 from accel.isa.calibration import compared_digest
 from accel.lowering.codegen.region_lowering import nameless_text
 from accel.lowering.codegen.region_object import RegionObject, dump_object, load_object, region_object
-from accel.lowering.ir.function_attributes import have_depths, region_functions, region_of
-from accel.lowering.pipeline import REGION_STAGES
+from accel.lowering.ir.function_attributes import region_functions, region_of
+from accel.lowering.pipeline import REGION_STAGES, lower_region
+from accel.region.kinds import Region
 from accel.report.report_documents import Report
 from accel.util.content_cache import FolderCache
 from examples.single import Conv, conv_model
@@ -61,7 +63,6 @@ def test_regions_are_lowered_once_and_timed_for_each(tmp_path: Path, monkeypatch
         lowered.append(given)
         return lower_region(*given)
 
-    lower_region = region_timer.lower_region
     monkeypatch.setattr(region_timer, "lower_region", counted)
     first = run(VTA, tmp_path / "first", tmp_path / "cache")
     trials = len(lowered)
@@ -144,16 +145,16 @@ def test_what_lies_in_banks_is_shared_where_it_lies_alike(accelerator: Accelerat
                 try:
                     made = lowered_object(name, function, other)
                 except CompileError:
-                    assert not have_depths(first.depths, other)
+                    assert not first.is_for(other)
                     continue
                 ends = [(buffer.address, buffer.end) for buffer in made.placed_buffers(other)]
                 assert all(0 <= begin < end for begin, end in ends)
-                assert have_depths(made.depths, other)
+                assert made.is_for(other)
                 anywhere = [1 << 12 << place for place in range(len(made.units) + bool(made.tables))]
                 same = np.array_equal(made.link(anywhere, other)[0], first.link(anywhere, other)[0])
-                assert same or not have_depths(first.depths, other)
+                assert same or not first.is_for(other)
                 tables = made.tables == first.tables
-                outcomes.add(f"{have_depths(first.depths, other)} {same and tables}")
+                outcomes.add(f"{first.is_for(other)} {same and tables}")
     assert {"True True", "False False"} <= outcomes
     assert "True False" not in outcomes
 
@@ -188,6 +189,26 @@ def test_what_does_not_fit_is_not_taken_from_the_cache(tmp_path: Path) -> None:
     words = [(tmp_path / name / "instructions.bin").read_bytes() for name in ("vta", "small", "cold")]
     assert words[0] != words[1] == words[2]
     assert [function.cached for function in run(twice, tmp_path / "large", tmp_path / "cache").functions] == [True]
+
+
+@pytest.mark.slow
+def test_a_layer_that_takes_all_of_a_memory_is_kept_for_every_size() -> None:
+    """What it takes is worked out for each: else the plan of a larger memory would be that of a smaller one."""
+    gemmini = load_accelerator("gemmini")
+    conv = region_of(next(iter(packed_regions(conv_model(Conv(16, 16, 8, 8)), gemmini).values())))
+    assert isinstance(conv, Region)
+    whole = replace(conv.tiling, out_rows=8, out_columns=8, operand_contexts=1, result_contexts=1, layer="conv_loop")
+    conv = replace(conv, epilogue=replace(conv.epilogue, steps=(), start="bias"), tiling=whole)
+    lowered = lower_region(conv, Target(gemmini))
+    assert lowered is not None
+    for depth in (gemmini.memories[0].depth // 2, 2 * gemmini.memories[0].depth):
+        other = with_depth(gemmini, "spad", depth)
+        again = lower_region(conv, Target(other))
+        assert again is not None
+        assert lowered.made.is_for(other)
+        assert lowered.made.placed_buffers(other) == again.made.placed_buffers(other)
+        assert {buffer.elements for buffer in again.made.placed_buffers(other)} >= {depth}
+    assert not lowered.made.is_for(with_depth(gemmini, "acc", 64))
 
 
 @pytest.mark.slow
