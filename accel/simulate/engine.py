@@ -236,11 +236,12 @@ class _Clock:
         if not self._timing:
             return _Measured([], [], self._tokens)
         sync = self._accelerator.synchronisation
-        tokens = self._tokens if before is None else before.result().tokens
+        carried = sync.kind == "tokens" and sync.carry
+        tokens = self._tokens if before is None else before.result().tokens if carried else {}
         measured = _in_launch(launches, lambda: family_of(self._accelerator).time(decoded, tokens))
         ends = part_ends(decoded, measured, [launch.count for launch in launches], self._main_unit)
         accounts = account_parts(decoded, measured, ends, self._main_unit)
-        left = measured.tokens if sync.kind == "tokens" and sync.carry else {}
+        left = measured.tokens if carried else {}
         narrow = _narrow(measured)
         del measured
         _give_back(len(decoded))
