@@ -71,10 +71,10 @@ class Cost:
             return np.array(np.broadcast_to(self._of(self.tree, given), shape))
 
     def _of(self, node: Expression, columns: Mapping[str, Float64]) -> Float64:
+        if isinstance(node, Literal):
+            return np.asarray(node.value, np.float64)
         below = [self._of(child, columns) for child in children(node)]
         match node:
-            case Literal(value):
-                found = np.asarray(value, np.float64)
             case Scalar(name):
                 found = columns[name]
             case Negate():
