@@ -176,13 +176,9 @@ class Accelerator(DocumentPart):
     def unsized(self) -> "Accelerator":
         """Returns the :meth:`untimed` document without the depths of its memories, each of which is 1.
 
-        The words of a region follow from it in every document where the region's buffers fit. Of a memory in banks the
-        depth stays: which bank an address is in depends on it.
+        What lowering makes of a region follows from it, for every document where the region's buffers lie alike.
         """
-        memories = tuple(
-            memory.model_copy(update={"ports": 0, "depth": 1 if memory.banks == 1 else memory.depth})
-            for memory in self.memories
-        )
+        memories = tuple(memory.model_copy(update={"ports": 0, "depth": 1}) for memory in self.memories)
         return self.untimed().model_copy(update={"memories": memories})
 
     @property
