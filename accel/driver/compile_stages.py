@@ -102,7 +102,8 @@ def import_model(done: Quantised) -> Imported:
     _check_nodes(job.options.host_nodes, imported.operators)
     _check_tensors(job.options.intermediates, job.original)
     if job.reference is not None and not rounds_floats(job.target):
-        job.reference.start(imported, [job.feeds[tensor.name] for tensor in job.info.inputs])
+        inputs = [job.feeds[tensor.name] for tensor in job.info.inputs]
+        job.reference.start(imported, inputs, quality=job.quality_inputs)
     return Imported(job, imported)
 
 
