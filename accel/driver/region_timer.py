@@ -61,18 +61,24 @@ class RegionTimer:
         attributes = [dump_region(region) for region in regions]
         known = {place: self._known_cycles(attribute) for place, attribute in enumerate(attributes)}
         left = [place for place, cycles in known.items() if cycles is None]
-        words = {place: self._known_words(attributes[place]) for place in left}
-        new = [place for place in left if words[place] is None]
+        found = {place: self._known_words(attributes[place]) for place in left}
+        new = [place for place in left if found[place] is None]
         beside = self._lowered_beside({place: attributes[place] for place in new[1::2]})
-        for place in new:
-            if place not in beside:
-                words[place] = self._lowered_here(regions[place], attributes[place])
-        for place, answer in beside.items():
-            words[place] = self._words_beside(regions[place], attributes[place], answer.result())
         with ThreadPoolExecutor(len(left) or 1, "trial") as pool:  # timing runs without Python's lock
-            timed = pool.map if len(left) > 1 else map
-            known |= zip(left, timed(lambda place: self._timed(attributes[place], words[place]), left), strict=True)
-        return list(known.values())
+            timing = {
+                place: pool.submit(self._timed, attributes[place], words)
+                for place, words in found.items()
+                if words is not None
+            }
+            for place in sorted(new, key=beside.__contains__):  # those beside take as long, and need nobody meanwhile
+                region, attribute = regions[place], attributes[place]
+                words = (
+                    self._words_beside(region, attribute, beside[place].result())
+                    if place in beside
+                    else self._lowered_here(region, attribute)
+                )
+                timing[place] = pool.submit(self._timed, attribute, words)
+        return [each if place not in timing else timing[place].result() for place, each in known.items()]
 
     def _lowered_beside(self, attributes: Mapping[int, str]) -> dict[int, Future[LoweredBeside]]:
         """Begin to lower regions in another process, if there is one."""
