@@ -41,11 +41,12 @@ class AccessBox:
 
     def low(self) -> Int64:
         """The first that is touched (m,)."""
-        return np.asarray(self.begin + self._reach(-1))
+        return np.asarray(self.begin + self._reach(-1)) if len(self.extents) else self.begin
 
     def high(self) -> Int64:
         """The one after the last that is touched (m,)."""
-        return np.asarray(self.begin + self.span + self._reach(1))
+        end = self.begin + self.span
+        return np.asarray(end + self._reach(1)) if len(self.extents) else end
 
     def some(self) -> Bools:
         """Whether anything is touched (m,)."""
@@ -200,7 +201,7 @@ def ranges_of(decoded: Decoded) -> Accesses:
     return _gathered(decoded, RANGE, _fill_range)
 
 
-def _gathered(decoded: Decoded, columns: int, fill: Callable[[Int64, AccessBox, Int64], None]) -> Accesses:
+def _gathered(decoded: Decoded, columns: int, fill: Callable[[Int64, AccessBox], None]) -> Accesses:
     boxes = [box.filled() for executions in executions_of(decoded) for box in boxes_of_executions(executions)]
     counts = np.zeros(len(decoded) + 1, np.int64)
     for box in boxes:
@@ -209,26 +210,26 @@ def _gathered(decoded: Decoded, columns: int, fill: Callable[[Int64, AccessBox, 
     free, table = start.copy(), np.zeros((int(start[-1]), columns), np.int64)
     for box in boxes:
         at = free[box.words.rows]
-        fill(table, box, at)
+        made = np.empty((columns, len(at)), np.int64)
+        fill(made, box)
+        table[at] = made.T
         free[box.words.rows] = at + 1
     return Accesses(table, start)
 
 
-def _fill_range(table: Int64, box: AccessBox, at: Int64) -> None:
-    """The columns up to ``HIGH`` of the rows ``at``."""
-    table[at, MEMORY] = box.memory
-    table[at, WRITES] = box.writes
-    table[at, LOW] = box.low()
-    table[at, HIGH] = box.high()
+def _fill_range(made: Int64, box: AccessBox) -> None:
+    """The columns up to ``HIGH``, (columns, m)."""
+    made[MEMORY], made[WRITES] = box.memory, box.writes
+    made[LOW], made[HIGH] = box.low(), box.high()
 
 
-def _fill_box(table: Int64, box: AccessBox, at: Int64) -> None:
-    """All columns of the rows ``at``."""
-    _fill_range(table, box, at)
-    table[at, READS], table[at, BEGIN], table[at, SPAN] = box.reads, box.begin, box.span
-    for loop in range(LOOPS):
-        table[at, EXTENT + loop] = box.extents[loop] if loop < len(box.extents) else 1
-        table[at, STEP + loop] = box.steps[loop] if loop < len(box.steps) else 0
+def _fill_box(made: Int64, box: AccessBox) -> None:
+    """All columns."""
+    _fill_range(made, box)
+    made[READS], made[BEGIN], made[SPAN] = box.reads, box.begin, box.span
+    loops = len(box.extents)
+    made[EXTENT : EXTENT + LOOPS], made[STEP : STEP + LOOPS] = 1, 0
+    made[EXTENT : EXTENT + loops], made[STEP : STEP + loops] = box.extents, box.steps
 
 
 def touches_of(decoded: Decoded, rows: Int64, read: ReadDram) -> Touches:
