@@ -14,6 +14,7 @@ from accel.isa.family import Family, FencesLaunches, JoinsLaunches, OrdersAccess
 from accel.joining.early_loads import early_loads
 from accel.joining.fenced_launches import FencedLaunches
 from accel.joining.launch_parts import MOST, LaunchPart, own_part
+from accel.joining.ordered_launches import ordered_parts
 from accel.joining.token_chain import CannotJoinError, Idle, Member, TokenChain
 from accel.joining.token_stream import Queue, StreamError, token_field, token_stream
 from accel.program.program_model import HostStep, Launch, Program
@@ -78,7 +79,7 @@ def join_launches(program: Program, family: Family) -> Program:
 def _join_of(program: Program, family: Family) -> Callable[[Sequence[Launch]], list[LaunchPart]]:
     """What joins launches with no host step between them; it is given them in the order of the program."""
     if _orders_itself(program.accelerator, family):
-        return partial(_in_order, program)
+        return partial(ordered_parts, program, family)
     if _has_fences(program.accelerator, family):
         return FencedLaunches(program, family).parts
     return partial(_joined, program, family)
@@ -93,16 +94,6 @@ def _parts(program: Program, family: Family) -> Iterator[tuple[Launch | HostStep
         else:
             launches = [step for step in steps if isinstance(step, Launch)]
             yield from zip(launches, join(launches), strict=True)
-
-
-def _in_order(program: Program, launches: Sequence[Launch]) -> list[LaunchPart]:
-    """The parts of launches with no host step between them, on a machine that orders what they do."""
-    found, total = list[LaunchPart](), 0
-    for number, launch in enumerate(launches):
-        joined = number > 0 and not launch.writes and total + launch.count <= MOST
-        total = launch.count + (total if joined else 0)
-        found.append(own_part(program, launch, joined=joined))
-    return found
 
 
 class _Results:
