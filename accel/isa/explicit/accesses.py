@@ -5,11 +5,12 @@ them. It is exact for copies and for hardware loops.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Layer
+from accel.accelerator.shared_bytes import Cells, cells_of
 from accel.isa.decode import Decoded
 from accel.isa.explicit.layer_accesses import reach_of, used_of
 from accel.isa.explicit.operations import LOOPS, ExecutedWords, Executions, executions_of
@@ -60,6 +61,14 @@ class AccessBox:
             self.words.where(some), self.memory, self.reads, self.writes, self.begin[some], self.span[some],
             self.extents[:, some], self.steps[:, some],
         )  # fmt: skip
+
+    def in_cells(self, cells: tuple[Cells, ...]) -> "AccessBox":
+        """Returns the same in cells of the memory that has the bytes; of DRAM, and without views, it is itself."""
+        if self.memory >= len(cells) or cells[self.memory] == Cells(self.memory, 1):
+            return self
+        holder, each = cells[self.memory].holder, cells[self.memory].each
+        begin, span, steps = self.begin * each, self.span * each, self.steps * each
+        return replace(self, memory=holder, begin=begin, span=span, steps=steps)
 
     def _reach(self, sign: int) -> Int64:
         """How far the loops go up or down from the first."""
@@ -175,6 +184,9 @@ def _layer_boxes(executions: Executions, layer: Layer) -> Iterator[AccessBox]:
 class Accesses:
     """Everything that a launch touches, in the order of the program; empty boxes are out.
 
+    Memories are those that have bytes of their own, in cells (:mod:`accel.accelerator.shared_bytes`), elements where
+    nothing is a view of them.
+
     ``table`` is (accesses, columns); instruction i has the rows ``[start[i], start[i + 1])``.
     """
 
@@ -201,7 +213,10 @@ def ranges_of(decoded: Decoded) -> Accesses:
 
 
 def _gathered(decoded: Decoded, columns: int, fill: Callable[[Int64, AccessBox, Int64], None]) -> Accesses:
-    boxes = [box.filled() for executions in executions_of(decoded) for box in boxes_of_executions(executions)]
+    cells = cells_of(decoded.accelerator)
+    boxes = [
+        box.filled().in_cells(cells) for executions in executions_of(decoded) for box in boxes_of_executions(executions)
+    ]
     counts = np.zeros(len(decoded) + 1, np.int64)
     for box in boxes:
         counts[1 + box.words.rows] += 1

@@ -213,7 +213,7 @@ class _Launch:
         loop = tirx.For(row, _constant(0), self._count, tirx.ForKind.SERIAL, body)
         tables = self._tables.values()
         function = tirx.PrimFunc([self._table, *self._drams.values(), *self._memories, *tables], loop)
-        # DRAM is there once a type, so the compiler must not take buffers for distinct
+        # DRAM is there once a type, and memories once a view, so the compiler must not take buffers for distinct
         return function.with_attr({"global_symbol": "launch", "tirx.noalias": False})
 
     def _dispatch(self, sorts: tuple[InstructionOperation, ...], code: Int, row: Int) -> tirx.Stmt:
@@ -341,9 +341,12 @@ class ExplicitMachine:
         self.accelerator = accelerator
         self._launch = load_kernel(source_of(accelerator))
         self._dram_types = dram_types(accelerator)
-        self._memories = [
-            _zeros(memory.depth * memory.element_count, held_as(memory.dtype)) for memory in accelerator.memories
-        ]
+        own = {
+            memory.name: _zeros(memory.depth * memory.element_count, held_as(memory.dtype))
+            for memory in accelerator.memories
+            if memory.view_of is None
+        }
+        self._memories = [own[memory.holder].view(held_as(memory.dtype)) for memory in accelerator.memories]
 
         self._tables = [_aligned(table.lookup().numbers) for table in accelerator.tables]
 

@@ -49,7 +49,7 @@ def _check_memories(accelerator: Accelerator) -> None:
         size = f"{memory.element_bytes} bytes of an element; at most {operations.MAX_ELEMENT_BYTES}"
         require(memory.element_bytes <= operations.MAX_ELEMENT_BYTES, f"memories.{index}.shape", size)
         require(memory.banks == 1, f"memories.{index}.banks", "the clock of explicit knows no banks; expected 1")
-        total += memory.depth * memory.element_bytes
+        total += memory.bytes if memory.view_of is None else 0
         together = f"{total} bytes of memories together; at most {operations.MAX_CHIP_BYTES}"
         require(total <= operations.MAX_CHIP_BYTES, f"memories.{index}.depth", together)
 

@@ -1,6 +1,6 @@
 """Where the buffers of a region lie in their memories, and how the copies of one follow each other."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,14 +66,18 @@ def places_of(view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var
             )
         sizes[own.name][buffer] = _Size(scalars // own.element_count, buffer_contexts(allocation, view))
     found: dict[tirx.Var, Place] = {}
-    for memory in accelerator.memories:
-        buffers = sizes[memory.name]
-        halves = _in_halves(buffers, beside, memory)
-        places = halves if halves is not None else _in_one_piece(buffers, beside, memory, accelerator)
-        for buffer, size in buffers.items():
-            address, pitch = places[buffer]
-            loops = view.allocations[buffer].loops
-            found[buffer] = Place(str(buffer.name), memory.name, address, size.elements, size.copies, pitch, loops)
+    for holder in (memory for memory in accelerator.memories if memory.view_of is None):
+        seen = [memory for memory in accelerator.memories if memory.holder == holder.name and sizes[memory.name]]
+        places: _Addresses = _side_by_side(sizes, seen, holder, accelerator) if len(seen) > 1 else {}
+        for memory in seen:
+            buffers = sizes[memory.name]
+            if len(seen) == 1:
+                halves = _in_halves(buffers, beside, memory)
+                places = halves if halves is not None else _in_one_piece(buffers, beside, memory, accelerator)
+            for buffer, size in buffers.items():
+                address, pitch = places[buffer]
+                loops = view.allocations[buffer].loops
+                found[buffer] = Place(str(buffer.name), memory.name, address, size.elements, size.copies, pitch, loops)
     return {buffer: found[buffer] for buffer in view.allocations}
 
 
@@ -105,6 +109,26 @@ def _in_one_piece(
         raise CompileError(
             f"the buffers need {needed} elements of {memory.name}; it has {memory.depth}",
             field=memory_path(accelerator, memory.name, "depth"),
+        )
+    return places
+
+
+def _side_by_side(
+    sizes: Mapping[str, Mapping[tirx.Var, _Size]], seen: Sequence[Memory], holder: Memory, accelerator: Accelerator
+) -> _Addresses:
+    """The buffers of several views of the same bytes, one behind the other.
+
+    Those of the largest elements come first: so each begins at a whole number of its own.
+    """
+    begin, places = 0, {}
+    for memory in sorted(seen, key=lambda memory: -memory.element_bytes):
+        for buffer, size in sizes[memory.name].items():
+            places[buffer] = begin // memory.element_bytes, size.elements
+            begin += size.elements * size.copies * memory.element_bytes
+    if begin > holder.bytes:
+        raise CompileError(
+            f"the buffers need {begin} bytes of {holder.name}; it has {holder.bytes}",
+            field=memory_path(accelerator, holder.name, "depth"),
         )
     return places
 

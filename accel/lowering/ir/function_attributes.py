@@ -111,7 +111,7 @@ def buffer_extents(buffers: Iterable[ScratchpadBuffer]) -> dict[str, int]:
 
 
 def fits(extents: Mapping[str, int], accelerator: Accelerator) -> bool:
-    """Returns whether each memory has as many elements."""
+    """Returns whether each memory has as many elements, which views of it count from the same beginning."""
     return all(elements <= accelerator.memory(name).depth for name, elements in extents.items())
 
 

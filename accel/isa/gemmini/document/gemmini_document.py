@@ -270,7 +270,7 @@ def _check_memories(accelerator: Accelerator, like: Accelerator) -> None:
     two = "a Gemmini has a scratchpad and an accumulator"
     for index, memory in enumerate(accelerator.memories):
         require(index < len(like.memories), f"memories.{index}", f"{memory.name} is one too many; {two}")
-        for key in ("dtype", "shape", "depth"):
+        for key in ("dtype", "shape", "depth", "view_of"):
             found, wanted = _json(getattr(memory, key)), _json(getattr(like.memories[index], key))
             message = f"{memory.name} has {found}; with these parameters it must be {wanted}"
             require(found == wanted, f"memories.{index}.{key}", message)

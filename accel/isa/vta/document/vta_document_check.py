@@ -228,6 +228,7 @@ def _check_memories(accelerator: Accelerator, vta: Vta) -> None:
     for name, dtype in zip(vta.memories, ("uint32", "int8", "int8", "int32"), strict=True):
         memory = accelerator.memory(name)
         at = f"memories.{found.index(name)}"
+        require(memory.view_of is None, f"{at}.view_of", "a VTA's memories have bytes of their own; leave it out")
         require(memory.dtype == dtype, f"{at}.dtype", f"{memory.dtype}; the kernels take {dtype} here")
         nbytes = memory.depth * memory.element_bytes
         require(nbytes <= 1 << MAX_LOG_BYTES, f"{at}.depth", f"{nbytes} bytes; at most {1 << MAX_LOG_BYTES}")

@@ -70,8 +70,8 @@ def _fits_memory(
         memory, count = epilogue.factors.memory, c.out_blocks * vector_contexts(c, conv, order)
         used[memory] = used.get(memory, np.int64(0)) + count
     fit = needs.fit.copy()
-    for name, elements in used.items():
-        fit &= elements <= accelerator.memory(name).depth
+    for needed, there in accelerator.rooms(used):
+        fit &= needed <= there
     if gemm.instruction.microops is not None:
         fit &= c.result_contexts * needs.microops <= accelerator.memory(gemm.instruction.microops.memory).depth
     if epilogue.adds_operand:
