@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import span
-from accel.accelerator.instructions import Compute, Copy, Layer
+from accel.accelerator.instructions import Compute, Copy, CopyDimension, Layer
 from accel.accelerator.memories import Memory
 from accel.accelerator.require import listed, require, require_known, together
 from accel.accelerator.semantics import scalar_field, semantics_of
@@ -115,6 +115,8 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
         name = getattr(fields, role)
         if name is not None:
             _check_counts(f"{path}.{role}", name, accelerator.bits(copy, name))
+    for index, dimension in enumerate(copy.dimensions):
+        _check_dimension(f"{path.removesuffix('.copy_fields')}.dimensions.{index}", dimension, copy, accelerator)
     stride = fields.row_stride
     idle = f"{stride} is a stride of rows, and the copy has no field of rows; it needs one, or no row_stride"
     require(stride is None or fields.rows is not None, f"{path}.row_stride", idle)
@@ -127,6 +129,19 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
             require(not given or getattr(fields, along) is not None, f"{path}.{role}", none)
             if given:
                 _check_padded(path, along, copy, accelerator)
+
+
+def _check_dimension(path: str, dimension: CopyDimension, copy: Copy, accelerator: Accelerator) -> None:
+    """An extent is one at least, and strides can hold an element."""
+    bits = accelerator.bits(copy, dimension.extent)
+    _check_counts(f"{path}.extent", dimension.extent, bits)
+    least = copy.dram_bytes(accelerator.memory(copy.memory)) if copy.dram_unit == "byte" else 1
+    for role, one in (("dram_stride", least), ("sram_stride", 1)):
+        name = getattr(dimension, role)
+        if name is not None:
+            bits = accelerator.bits(copy, name)
+            narrow = f"{name} has {bits} bits, and a stride is {one} at least; it needs {one.bit_length()} bits"
+            require(one < 1 << bits, f"{path}.{role}", narrow)
 
 
 def _check_padded(path: str, along: str, copy: Copy, accelerator: Accelerator) -> None:

@@ -10,7 +10,13 @@ from accel.accelerator.require import require
 from accel.isa.explicit import operations
 from accel.isa.explicit.operations import sorts_of
 
-_WIDEST = {"sram": operations.ADDRESS_BITS, "dram": operations.ADDRESS_BITS, "row_stride": operations.ADDRESS_BITS}
+_WIDEST = {
+    "sram": operations.ADDRESS_BITS,
+    "dram": operations.ADDRESS_BITS,
+    "row_stride": operations.ADDRESS_BITS,
+    "dram_stride": operations.ADDRESS_BITS,
+    "sram_stride": operations.STEP_BITS,
+}
 
 
 def check_explicit(accelerator: Accelerator) -> None:

@@ -214,7 +214,8 @@ class _Editor:
                     fields.sram: each.address + element,
                     fields.dram: (each.flow.tensor.begin + element * size) // unit,
                 }
-                values |= {name: 1 for name in (fields.rows,) if name is not None}
+                once = (fields.rows, *(dimension.extent for dimension in copy.dimensions))
+                values |= {name: 1 for name in once if name is not None}
                 values |= {name: count for name in (fields.columns,) if name is not None}
                 for name, value in values.items():
                     self._put(word, copy, name, value)

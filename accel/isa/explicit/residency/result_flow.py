@@ -219,7 +219,8 @@ class _Walk:
             return None
         first, stride = int(shape.dram[step.at]) - tensor.begin, int(shape.row_stride[step.at])
         rows, columns = int(shape.rows[step.at]), int(shape.columns[step.at])
-        if first % size or (rows > 1 and stride % size):
+        further = bool((shape.extents[:, step.at] > 1).any())  # places are compared row by row
+        if further or first % size or (rows > 1 and stride % size):
             return None
         return CopyShape(int(shape.sram[step.at]), first // size, rows, columns, stride // size)
 

@@ -240,6 +240,9 @@ def check_gemmini(accelerator: Accelerator) -> None:
     unnamed = {part.name: part for part in rocc_encoding.unnamed_loop_fields()}
     for index, instruction in enumerate(accelerator.instructions):
         at = f"instructions.{index}"
+        if isinstance(instruction, Copy):
+            flat = "a Gemmini's mvin and mvout have rows and columns, and no more dimensions"
+            require(not instruction.dimensions, f"{at}.dimensions", flat)
         if isinstance(instruction, Copy) and instruction.blocks is not None:
             _check_blocks(f"{at}.blocks.most", instruction, instruction.blocks, parameters)
         if isinstance(instruction, Layer):

@@ -59,6 +59,7 @@ def _check_copy(at: str, copy: Copy, accelerator: Accelerator) -> None:
     require(copy.dram_unit == "element", f"{at}.dram_unit", f"{copy.dram_unit}; a VTA counts DRAM in elements")
     require(copy.max_rows is None, f"{at}.max_rows", "a VTA's copy has no limit but its field's")
     require(copy.blocks is None, f"{at}.blocks", "a VTA's copy takes the columns of each row as one")
+    require(not copy.dimensions, f"{at}.dimensions", "a VTA's copy has rows and columns, and no more dimensions")
     bits = accelerator.bits(copy, fields.sram)
     deep = f"{bits} bits do not address the {memory.depth} elements of {memory.name}"
     require(memory.depth - 1 < 1 << bits, f"{at}.copy_fields.sram", deep)
