@@ -22,6 +22,7 @@ from accel.util.arrays import Bytes
 from examples.graph import Graph
 from examples.single import Conv, conv_model
 from tests.helpers.models.build_models import build, imported
+from tests.helpers.models.random_float_networks import random_float_network
 from tests.reference.document_machine import DocumentMachine
 from tests.reference.host import draw_inputs, run_relax
 
@@ -112,7 +113,7 @@ def test_a_layer_and_floats_use_the_same_registers(registers: int, tmp_path: Pat
         report = job(model, accelerator, tmp_path / str(number))
         assert report.verified
         assert sum(layer.macs for layer in report.layers)
-    assert not report.host_ops
+    assert [each.op for each in report.host_ops] == ["QuantizeLinear"]
 
 
 def test_buffers_of_all_views_fit_together() -> None:
@@ -146,8 +147,8 @@ def test_an_instruction_waits_for_the_bytes_of_another_view() -> None:
 @pytest.mark.slow
 def test_four_extents_take_fewer_instructions_than_two(tmp_path: Path) -> None:
     """Catches loops that no dimension takes: tiles of several blocks, and axes that are turned, are many copies."""
-    for model, most in ((conv_model(Conv(16, 20, 32, 48)), 0.8), (softmax(), 0.85)):
-        deep, two = (job(model, each, tmp_path / model.graph.name / each.title) for each in (whole(), flat()))
+    for model, most in ((conv_model(Conv(16, 20, 32, 48)), 0.8), (random_float_network(11), 0.6)):
+        deep, two = (job(model, each, tmp_path / str(most) / each.title) for each in (whole(), flat()))
         assert deep.verified
         assert two.verified
         assert sum(layer.instructions for layer in deep.layers) < most * sum(layer.instructions for layer in two.layers)
