@@ -66,9 +66,8 @@ def _fits_memory(
     used: dict[str, Int64] = {}
     for tile, count in sizes:
         used[tile.memory.name] = used.get(tile.memory.name, np.int64(0)) + count * tile.elements
-    if epilogue.factors is not None:
-        memory, count = epilogue.factors.memory, c.out_blocks * vector_contexts(c, conv, order)
-        used[memory] = used.get(memory, np.int64(0)) + count
+    for _, memory in () if epilogue.factors is None else epilogue.factors.operands:
+        used[memory] = used.get(memory, np.int64(0)) + c.out_blocks * vector_contexts(c, conv, order)
     fit = needs.fit.copy()
     for needed, there in accelerator.rooms(used):
         fit &= needed <= there
