@@ -225,6 +225,11 @@ def _operation(meaning: Semantics, path: str, accelerator: Accelerator) -> _Know
             most[role] = (1 << accelerator.bits(instruction, field)) - 1
         if instruction.max_rows is not None:
             most["rows"] = min(most["rows"], instruction.max_rows)
+        for number, dimension in enumerate(instruction.dimensions):
+            for role, field in dimension.model_dump(exclude_none=True, exclude={"limit"}).items():
+                most[f"{role}{number}"] = (1 << accelerator.bits(instruction, field)) - 1
+            if dimension.limit is not None:
+                most[f"extent{number}"] = min(most[f"extent{number}"], dimension.limit)
         beside = tuple(instruction.operands[name].memory for name in names if name in instruction.operands)
         where: Any = (instruction.memory, instruction.direction, instruction.dram_dtype, instruction.dram_unit, beside)
     else:

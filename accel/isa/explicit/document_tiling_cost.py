@@ -333,7 +333,14 @@ class _Costs:
         values = {"elements": (wide * high).astype(np.float64)}
         values["bytes"] = values["elements"] * copy.dram_bytes(self.accelerator.memory(copy.memory))
         values |= {name: size for name, size in ((names.rows, high), (names.columns, wide)) if name is not None}
-        count = planes * -(-columns // wide) * -(-rows // high)
+        left = planes, -(-rows // high)  # to further dimensions, and to instructions
+        for dimension in reversed(copy.dimensions):
+            longer, shorter = np.maximum(*left), np.minimum(*left)
+            deep = np.minimum(longer, self._most(copy, dimension.extent, dimension.limit))
+            left = -(-longer // deep), shorter
+            values |= {name: values[name] * deep for name in ("elements", "bytes")}
+            values[dimension.extent] = deep
+        count = left[0] * left[1] * -(-columns // wide)
         each, bus = self._each(copy, copy.cycles, values), np.zeros(1)
         if copy.unit in self.accelerator.dram.shared_by:
             bus = self._each(copy, copy.bus_cycles or BUS_CYCLES, values)

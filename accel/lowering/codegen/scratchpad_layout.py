@@ -1,6 +1,6 @@
 """Where the buffers of a region lie in their memories, and how the copies of one follow each other."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,18 +83,20 @@ def layout_of(view: InjectedFunction, accelerator: Accelerator) -> Layout:
             )
         sizes[own.name][buffer] = _Size(scalars // own.element_count, buffer_contexts(allocation, view))
     found, depths = dict[tirx.Var, Place](), dict[str, Depths]()
-    for memory in accelerator.memories:
-        if not sizes[memory.name]:
-            continue
-        spots, room = _spots(sizes[memory.name], beside, memory, accelerator)
-        if _is_walked(view, memory, accelerator):  # whose micro-ops hold numbers
-            spots, room = {buffer: spot.fixed(memory) for buffer, spot in spots.items()}, _fixed_room(room, memory)
-        depths[memory.name] = room
-        for buffer, size in sizes[memory.name].items():
-            spot, loops = spots[buffer], view.allocations[buffer].loops
-            found[buffer] = Place(
-                str(buffer.name), memory.name, spot.address, size.elements, size.copies, spot.pitch, loops, spot.origin
-            )
+    for holder in (memory for memory in accelerator.memories if memory.view_of is None):
+        seen = [memory for memory in accelerator.memories if memory.holder == holder.name and sizes[memory.name]]
+        placed = _side_by_side(sizes, seen, holder, accelerator) if len(seen) > 1 else None
+        for memory in seen:
+            spots, room = placed[memory.name] if placed else _spots(sizes[memory.name], beside, memory, accelerator)
+            if _is_walked(view, memory, accelerator):  # whose micro-ops hold numbers
+                spots, room = {buffer: spot.fixed(memory) for buffer, spot in spots.items()}, _fixed_room(room, memory)
+            depths[memory.name] = room
+            for buffer, size in sizes[memory.name].items():
+                spot, loops = spots[buffer], view.allocations[buffer].loops
+                found[buffer] = Place(
+                    str(buffer.name), memory.name, spot.address, size.elements, size.copies, spot.pitch, loops,
+                    spot.origin,
+                )  # fmt: skip
     return Layout({buffer: found[buffer] for buffer in view.allocations}, depths)
 
 
@@ -158,6 +160,29 @@ def _spots(
             field=memory_path(accelerator, memory.name, "depth"),
         )
     return spots, Depths(needed, None if halves is None else halves[1])
+
+
+def _side_by_side(
+    sizes: Mapping[str, Mapping[tirx.Var, _Size]], seen: Sequence[Memory], holder: Memory, accelerator: Accelerator
+) -> dict[str, tuple[_Spots, Depths]]:
+    """Where the buffers of several views of the same bytes lie, one behind the other, and of which depths, by view.
+
+    Those of the largest elements come first: so each begins at a whole number of its own.
+
+    Raises:
+        CompileError: they need more than there is.
+    """
+    begin, spots = 0, {memory.name: _Spots() for memory in seen}
+    for memory in sorted(seen, key=lambda memory: -memory.element_bytes):
+        for buffer, size in sizes[memory.name].items():
+            spots[memory.name][buffer] = _Spot("begin", begin // memory.element_bytes, size.elements)
+            begin += size.elements * size.copies * memory.element_bytes
+    if begin > holder.bytes:
+        raise CompileError(
+            f"the buffers need {begin} bytes of {holder.name}; it has {holder.bytes}",
+            field=memory_path(accelerator, holder.name, "depth"),
+        )
+    return {memory.name: (spots[memory.name], Depths(-(-begin // memory.element_bytes))) for memory in seen}
 
 
 def _in_one_piece(buffers: Mapping[tirx.Var, _Size], beside: set[tirx.Var]) -> tuple[_Spots, int]:

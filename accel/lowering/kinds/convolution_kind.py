@@ -317,7 +317,7 @@ def _packed(
         factors = channel_multipliers(call, composite, weights.shape[0])
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
     arguments += more
-    arguments += factor_operands(call, composite, own, conv.out_blocks, gemm)
+    arguments += factor_operands(call, composite, own, conv.out_blocks, gemm, bias)
     shape, image = composite.result, None
     if conv.of_rows:
         batch, channels, height, width = image = composite.result

@@ -67,12 +67,11 @@ def _fits_memory(
     used: dict[str, Int64] = {}
     for tile, count in sizes:
         used[tile.memory.name] = used.get(tile.memory.name, np.int64(0)) + count * tile.elements
-    if epilogue.factors is not None:
-        memory, count = epilogue.factors.memory, c.out_blocks * vector_contexts(c, conv, order)
-        used[memory] = used.get(memory, np.int64(0)) + count
+    for _, memory in () if epilogue.factors is None else epilogue.factors.operands:
+        used[memory] = used.get(memory, np.int64(0)) + c.out_blocks * vector_contexts(c, conv, order)
     fit = needs.fit.copy()
-    for name, elements in used.items():
-        fit &= elements <= accelerator.memory(name).depth
+    for needed, there in accelerator.rooms(used):
+        fit &= needed <= there
     if gemm.instruction.microops is not None:
         fit &= c.result_contexts * needs.microops <= accelerator.memory(gemm.instruction.microops.memory).depth
     if epilogue.adds_operand:
