@@ -10,16 +10,19 @@ import numpy as np
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import BitField
 from accel.isa.decode import decode
-from accel.isa.family import Family, FencesLaunches, JoinsLaunches, OrdersAccesses, ReadDram
+from accel.isa.family import Family, FencesLaunches, JoinsLaunches, OrdersAccesses, PlacedLaunch, ReadDram
 from accel.joining.early_loads import early_loads
 from accel.joining.fenced_launches import FencedLaunches
 from accel.joining.launch_parts import MOST, LaunchPart, own_part
+from accel.joining.launch_places import SharedTables, placed_launches
 from accel.joining.token_chain import CannotJoinError, Idle, Member, TokenChain
-from accel.joining.token_stream import Queue, StreamError, token_field, token_stream
+from accel.joining.token_stream import Queue, StreamError, TokenStream, token_field, token_stream
+from accel.joining.unfinished_accesses import TouchesOf
 from accel.program.program_model import HostStep, Launch, Program
 from accel.util.arrays import Int64, Words
 
 _WORD = 64  # bits
+_SEVERAL = 2  # launches
 
 
 def can_join(accelerator: Accelerator, family: Family) -> bool:
@@ -58,34 +61,39 @@ def join_launches(program: Program, family: Family) -> Program:
         return program
     parts: list[LaunchPart] = []
     steps: list[Launch | HostStep] = []
-    begin = 0
-    for step, part in _parts(program, family):
+    tables, begin = SharedTables(program), 0
+    for step, part in _parts(program, family, tables):
         if isinstance(step, Launch) and part is not None:
             parts.append(part)
-            step = replace(step, begin=begin, count=len(part.words), joined=part.joined)  # noqa: PLW2901
+            step = replace(part.of(step), begin=begin)  # noqa: PLW2901
             begin += len(part.words)
         steps.append(step)
     if not any(part.joined for part in parts):
         return program
-    return replace(
+    joined = replace(
         program,
         steps=tuple(steps),
         words=np.concatenate([part.words for part in parts]),
         origin=np.concatenate([part.origin for part in parts]),
     )
+    return tables.put_into(joined)
 
 
-def _join_of(program: Program, family: Family) -> Callable[[Sequence[Launch]], list[LaunchPart]]:
+def _join_of(
+    program: Program, family: Family, tables: SharedTables
+) -> Callable[[Sequence[Launch]], list[LaunchPart]]:
     """What joins launches with no host step between them; it is given them in the order of the program."""
     if _orders_itself(program.accelerator, family):
         return partial(_in_order, program)
     if _has_fences(program.accelerator, family):
         return FencedLaunches(program, family).parts
-    return partial(_joined, program, family)
+    return partial(_joined, program, family, tables)
 
 
-def _parts(program: Program, family: Family) -> Iterator[tuple[Launch | HostStep, LaunchPart | None]]:
-    join = _join_of(program, family)
+def _parts(
+    program: Program, family: Family, tables: SharedTables
+) -> Iterator[tuple[Launch | HostStep, LaunchPart | None]]:
+    join = _join_of(program, family, tables)
     for host, group in groupby(program.steps, key=lambda step: isinstance(step, HostStep)):
         steps = list(group)
         if host:
@@ -121,57 +129,80 @@ class _Results:
         return any(begin < last and first < end for first, last in self._made)
 
 
-def _joined(program: Program, family: Family, launches: Sequence[Launch]) -> list[LaunchPart]:
+def _joined(program: Program, family: Family, tables: SharedTables, launches: Sequence[Launch]) -> list[LaunchPart]:
     """The parts of launches with no host step between them."""
     found: list[LaunchPart] = []
-    row = _Row(program, family)
-    for launch in launches:
-        if launch.writes or not row.takes(launch):
-            found += row.parts()
-            row = _Row(program, family)
-            if not row.takes(launch):
-                found.append(own_part(program, launch, joined=False))
-    return [*found, *row.parts()]
+    while len(found) < len(launches):
+        row = _Row(program, family, _together(launches[len(found) :]), tables.copy())
+        found += row.parts()
+        tables.take(row.tables)
+    return found
+
+
+def _together(launches: Sequence[Launch]) -> list[Launch]:
+    """The first of some launches, as many as may run as one."""
+    ends = np.cumsum([launch.count for launch in launches])
+    parted = [number for number, launch in enumerate(launches) if number and (launch.writes or ends[number] > MOST)]
+    return list(launches[: parted[0] if parted else len(launches)])
 
 
 class _Row:
-    """Launches one after the other that are becoming one."""
+    """Launches one after the other, of which as many of the first as can be become one."""
 
-    def __init__(self, program: Program, family: Family) -> None:
+    def __init__(self, program: Program, family: Family, launches: Sequence[Launch], tables: SharedTables) -> None:
         accelerator, sync = program.accelerator, program.accelerator.synchronisation
         assert isinstance(sync, TokenSync)
         assert isinstance(family, JoinsLaunches)
         self._program, self._family, self._read = program, family, _reader(program)
         self._idle = family.idle_words(accelerator)
-        self._chain = TokenChain(accelerator, sync.limit, self._idle, family, self._read)
-        self._launches: list[Launch] = []
-        self._places: list[Int64] = []  # of each launch, where its instructions stood
+        self._chain = TokenChain(accelerator, sync.limit, self._idle, family)
+        self._launches = launches
+        self._orders: list[Int64] = []  # of each launch, where its instructions stood
         self._results = _Results(program)
+        self.tables = tables
+        self._places = placed_launches(program, family, launches, self._read, tables)
+        for launch, place in zip(launches, self._places, strict=True):
+            if not self._takes(launch, place):
+                break
 
-    def takes(self, launch: Launch) -> bool:
-        """Whether a launch could be joined to those before it; after one that could not, none can."""
-        program = self._program
-        end = launch.begin + launch.count
-        if self._launches and end - self._launches[0].begin > MOST:
-            return False
+    def _takes(self, launch: Launch, place: PlacedLaunch | None) -> bool:
+        """Whether a launch could be joined to those before it."""
+        program, family = self._program, self._family
+        words = program.words[launch.begin : launch.begin + launch.count] if place is None else place.words
         try:
-            stream = token_stream(decode(program.accelerator, program.words[launch.begin : end], launch.begin))
-            stream, places = early_loads(stream, self._results.holds, self._family, self._read)
-            self._chain.append(stream)
+            stream = token_stream(decode(program.accelerator, words, launch.begin))
+            stream, order = early_loads(stream, self._results.holds, family, self._read)
+            self._chain.append(stream, self._touches(stream, order, place))
         except (StreamError, CannotJoinError):
             return False
-        self._launches.append(launch)
-        self._places.append(places)
+        self._orders.append(order)
         self._results.add(launch)
         return True
 
-    def parts(self) -> Iterator[LaunchPart]:
-        """The parts of the launches: of all but the last one without its end."""
+    def _touches(self, stream: TokenStream, order: Int64, place: PlacedLaunch | None) -> TouchesOf:
+        """What the instructions of a launch touch, which stood in another ``order`` (n,)."""
+        family, read = self._family, self._read
+        assert isinstance(family, JoinsLaunches)
+        if place is None:
+            return lambda rows: family.touches(stream.decoded, rows, read)
+        now = np.empty_like(order)
+        now[order] = np.arange(len(order))
+        touches = replace(place.touches, instruction=now[place.touches.instruction])
+        return lambda rows: touches.of(np.isin(touches.instruction, rows))
+
+    def parts(self) -> list[LaunchPart]:
+        """The parts of the launches that became one, of all but the last one without its end; one is as it was."""
+        members = self._chain.members
+        if len(members) < _SEVERAL:
+            return [own_part(self._program, self._launches[0], joined=False)]
         writer = _Writer(self._program.accelerator, self._idle)
-        for number, (member, launch) in enumerate(zip(self._chain.members, self._launches, strict=True)):
-            origin = self._program.origin[launch.begin : launch.begin + launch.count][self._places[number]]
-            places, words = writer.rewritten(member, last=number == len(self._launches) - 1)
-            yield LaunchPart(words, origin[places], joined=number > 0)
+        found = list[LaunchPart]()
+        for number, (member, launch, place) in enumerate(zip(members, self._launches, self._places, strict=False)):
+            origin = self._program.origin[launch.begin : launch.begin + launch.count][self._orders[number]]
+            places, words = writer.rewritten(member, last=number == len(members) - 1)
+            part = LaunchPart(words, origin[places], joined=number > 0)
+            found.append(part if place is None else self.tables.placed(part, place))
+        return found
 
 
 def _reader(program: Program) -> ReadDram:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from accel.accelerator.document import Accelerator
-from accel.isa.family import Family, ReadDram
+from accel.isa.family import Family
 from accel.joining.token_stream import Place, Queue, TokenStream, queues_of
-from accel.joining.unfinished_accesses import Accesses, StreamAccesses
+from accel.joining.unfinished_accesses import Accesses, StreamAccesses, TouchesOf
 from accel.util.arrays import Int64, Words
 
 Clock = tuple[int, ...]
@@ -98,12 +98,10 @@ def _merged(one: Clock, other: Clock) -> Clock:
 class TokenChain:
     """Launches that have been joined so far."""
 
-    def __init__(
-        self, accelerator: Accelerator, limit: int, idle: Mapping[str, Words], family: Family, read: ReadDram
-    ) -> None:
+    def __init__(self, accelerator: Accelerator, limit: int, idle: Mapping[str, Words], family: Family) -> None:
         units = len(accelerator.units)
         self.members: list[Member] = []
-        self._limit, self._family, self._read = limit, family, read
+        self._limit, self._family = limit, family
         self._idle = {accelerator.units.index(unit) for unit in idle}
         self._queues = {queue: _QueueState() for queue in queues_of(accelerator)}
         self._known = [_Knowledge(units) for _ in range(units)]
@@ -111,14 +109,14 @@ class TokenChain:
         self._accesses = Accesses.none()
         self._added: list[tuple[Member, list[tuple[int, Queue]], int, Queue]] = []
 
-    def append(self, stream: TokenStream) -> None:
-        """Join a launch to those before it.
+    def append(self, stream: TokenStream, touches: TouchesOf) -> None:
+        """Join a launch, of which ``touches`` says what it touches on the chip, to those before it.
 
         Raises:
             CannotJoinError: it cannot be; the members so far stay as they are, and nothing more can be appended.
         """
         member = Member(stream, self._counts.copy())
-        accesses = StreamAccesses(stream, member.base, self._family, self._read)
+        accesses = StreamAccesses(stream, member.base, self._family, touches)
         self.members.append(member)
         self._added = []
         try:

@@ -1,12 +1,12 @@
 """Accesses of instructions that some unit does not know to have ended, and which of them another access must follow."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from accel.isa.decode import Decoded
-from accel.isa.family import Boxes, Family, JoinsLaunches, ReadDram
+from accel.isa.family import Boxes, Family, Touches
 from accel.joining.token_stream import TokenStream
 from accel.util.arrays import Int64
 
@@ -82,11 +82,15 @@ def _hull(access: Int64) -> tuple[int, int]:
     return begin + min(reach, 0), begin + max(reach, 0) + int(access[_BYTES])
 
 
+TouchesOf = Callable[[Int64], Touches]
+"""What some instructions (m,) of a launch touch on the chip."""
+
+
 class StreamAccesses:
     """The accesses of a launch, asked for in batches of instructions as they are needed."""
 
-    def __init__(self, stream: TokenStream, base: Int64, family: Family, read: ReadDram) -> None:
-        self._stream, self._base, self._family, self._read = stream, base, family, read
+    def __init__(self, stream: TokenStream, base: Int64, family: Family, touches: TouchesOf) -> None:
+        self._stream, self._base, self._touches = stream, base, touches
         self._boxes = family.boxes(stream.decoded)
 
     def first(self) -> Iterator[Accesses]:
@@ -107,9 +111,7 @@ class StreamAccesses:
 
     def _tables(self, rows: Int64) -> tuple[Int64, Int64, Int64, Int64]:
         """Both tables of some instructions, and which instruction each access is by."""
-        family, decoded = self._family, self._stream.decoded
-        assert isinstance(family, JoinsLaunches)
-        touches = family.touches(decoded, rows, self._read)
+        touches = self._touches(rows)
         chip = [touches.memory, touches.begin, touches.end, touches.write]
         boxes = self._boxes.of(np.isin(self._boxes.instruction, rows))
         dram = [boxes.begin, boxes.rows, boxes.row_stride, boxes.row_bytes, boxes.write]
