@@ -8,20 +8,20 @@ from itertools import groupby
 import numpy as np
 
 from accel.accelerator.document import Accelerator, TokenSync
-from accel.accelerator.instructions import BitField
 from accel.isa.decode import decode
 from accel.isa.family import Family, FencesLaunches, JoinsLaunches, OrdersAccesses, PlacedLaunch, ReadDram
+from accel.isa.field_bits import put_field
 from accel.joining.early_loads import early_loads
 from accel.joining.fenced_launches import FencedLaunches
 from accel.joining.launch_parts import MOST, LaunchPart, own_part
 from accel.joining.launch_places import SharedTables, placed_launches
-from accel.joining.token_chain import CannotJoinError, Idle, Member, TokenChain
-from accel.joining.token_stream import Queue, StreamError, TokenStream, token_field, token_stream
+from accel.joining.token_chain import STEP, CannotJoinError, Member, TokenChain
+from accel.joining.token_edges import TokenEdges
+from accel.joining.token_stream import Queue, StreamError, TokenStream, token_field, token_mask, token_stream
 from accel.joining.unfinished_accesses import TouchesOf
 from accel.program.program_model import HostStep, Launch, Program
-from accel.util.arrays import Int64, Words
+from accel.util.arrays import Int64, Signed, Words
 
-_WORD = 64  # bits
 _SEVERAL = 2  # launches
 
 
@@ -79,9 +79,7 @@ def join_launches(program: Program, family: Family) -> Program:
     return tables.put_into(joined)
 
 
-def _join_of(
-    program: Program, family: Family, tables: SharedTables
-) -> Callable[[Sequence[Launch]], list[LaunchPart]]:
+def _join_of(program: Program, family: Family, tables: SharedTables) -> Callable[[Sequence[Launch]], list[LaunchPart]]:
     """What joins launches with no host step between them; it is given them in the order of the program."""
     if _orders_itself(program.accelerator, family):
         return partial(_in_order, program)
@@ -155,26 +153,32 @@ class _Row:
         assert isinstance(family, JoinsLaunches)
         self._program, self._family, self._read = program, family, _reader(program)
         self._idle = family.idle_words(accelerator)
-        self._chain = TokenChain(accelerator, sync.limit, self._idle, family)
         self._launches = launches
         self._orders: list[Int64] = []  # of each launch, where its instructions stood
         self._results = _Results(program)
         self.tables = tables
         self._places = placed_launches(program, family, launches, self._read, tables)
+        self._chain = TokenChain(
+            accelerator, sync.limit, {accelerator.units.index(unit) for unit in self._idle}, family
+        )
+        self._streams: list[tuple[TokenStream, TouchesOf]] = []
         for launch, place in zip(launches, self._places, strict=True):
             if not self._takes(launch, place):
                 break
 
     def _takes(self, launch: Launch, place: PlacedLaunch | None) -> bool:
-        """Whether a launch could be joined to those before it."""
+        """Whether a launch could be joined to those before it; after one that could not, none can."""
         program, family = self._program, self._family
         words = program.words[launch.begin : launch.begin + launch.count] if place is None else place.words
         try:
             stream = token_stream(decode(program.accelerator, words, launch.begin))
             stream, order = early_loads(stream, self._results.holds, family, self._read)
-            self._chain.append(stream, self._touches(stream, order, place))
+            touches = self._touches(stream, order, place)
+            self._chain.append(stream, touches)
         except (StreamError, CannotJoinError):
+            self._chain = self._chain.again(self._streams)
             return False
+        self._streams.append((stream, touches))
         self._orders.append(order)
         self._results.add(launch)
         return True
@@ -195,7 +199,8 @@ class _Row:
         members = self._chain.members
         if len(members) < _SEVERAL:
             return [own_part(self._program, self._launches[0], joined=False)]
-        writer = _Writer(self._program.accelerator, self._idle)
+        self._chain.end()
+        writer = _Writer(self._program.accelerator, self._idle, self._chain.queues)
         found = list[LaunchPart]()
         for number, (member, launch, place) in enumerate(zip(members, self._launches, self._places, strict=False)):
             origin = self._program.origin[launch.begin : launch.begin + launch.count][self._orders[number]]
@@ -227,43 +232,36 @@ class _Writer:
 
     accelerator: Accelerator
     idle: Mapping[str, Words]
+    queues: Mapping[Queue, TokenEdges]
 
     def rewritten(self, member: Member, *, last: bool) -> tuple[Int64, Words]:
         """The words of a member with its tokens, and the place (n,) from which each has its origin.
 
         What waits for another launch, and does nothing else, is there because of the seam: its origin is the end's.
         """
-        stream, words = member.stream, member.stream.decoded.words.copy()
-        if not last:
-            for row, queue in stream.drains:
-                _set(words[row], self._field(stream.decoded.kind[row], queue, push=True), value=0)
-        for entries, push in ((member.pops, False), (member.pushes, True)):
-            for row, queue in entries:
-                _set(words[row], self._field(stream.decoded.kind[row], queue, push=push), value=1)
-        count = len(words) if last else stream.count
-        places, idles = np.arange(count), sorted(member.idles, key=lambda idle: idle.row)
-        if not idles:
-            return places, words[:count]
-        rows = [idle.row for idle in idles]
-        added = np.stack([self._idle(idle) for idle in idles])
-        return np.insert(places, rows, len(words) - 1), np.insert(words[:count], rows, added, axis=0)
+        stream, whole = member.stream, member.stream.decoded
+        count = len(whole) if last else stream.count
+        ranks, rows = member.base + np.arange(count) * STEP, np.arange(count)
+        words, kinds = whole.words[:count].copy(), whole.kind[:count]
+        idles = sorted(member.idles, key=lambda idle: idle.rank)
+        if idles:
+            before = [idle.row for idle in idles]
+            added = np.stack([self.idle[self.accelerator.units[idle.unit]] for idle in idles])
+            words, rows = np.insert(words, before, added, axis=0), np.insert(rows, before, len(whole) - 1)
+            kinds = np.insert(kinds, before, decode(self.accelerator, added).kind)
+            ranks = np.insert(ranks, before, [idle.rank for idle in idles])
+        self._put_tokens(words, kinds, ranks)
+        return rows, words
 
-    def _idle(self, idle: Idle) -> Words:
-        word = self.idle[self.accelerator.units[idle.unit]].copy()
-        kind = int(decode(self.accelerator, word[None]).kind[0])
-        for queues, push in ((idle.pops, False), (idle.pushes, True)):
-            for queue in queues:
-                _set(word, self._field(kind, queue, push=push), value=1)
-        return word
-
-    def _field(self, kind: int, queue: Queue, *, push: bool) -> BitField:
-        found = token_field(self.accelerator, self.accelerator.instructions[kind], queue, push=push)
-        assert found is not None
-        return found
-
-
-def _set(word: Words, field: BitField, *, value: int) -> None:
-    """Set a token's field of an instruction (words_each,)."""
-    number, shift = divmod(field.lsb, _WORD)
-    mask = np.uint64(((1 << field.bits) - 1) << shift)
-    word[number] = (word[number] & ~mask) | np.uint64(value << shift)
+    def _put_tokens(self, words: Words, kinds: Signed, ranks: Int64) -> None:
+        """Write the tokens of instructions (n,), and none besides."""
+        for kind in np.unique(kinds).tolist():
+            own = np.flatnonzero(kinds == kind)
+            words[own] &= ~token_mask(self.accelerator, self.accelerator.instructions[kind])
+        for queue, edges in self.queues.items():
+            for tokens, push in ((edges.sent, True), (edges.taken, False)):
+                own = np.flatnonzero(np.isin(ranks, tokens))
+                for kind in np.unique(kinds[own]).tolist():
+                    field = token_field(self.accelerator, self.accelerator.instructions[kind], queue, push=push)
+                    assert field is not None
+                    put_field(words, own[kinds[own] == kind], field, 1)

@@ -77,9 +77,7 @@ def placed_launches(
     if not isinstance(family, PlacesLaunches) or len(launches) == 1 or not walk or not room:
         return [None] * len(launches)
     words = [program.words[launch.begin : launch.begin + launch.count] for launch in launches]
-    decoded = [
-        decode(program.accelerator, each, launch.begin) for each, launch in zip(words, launches, strict=True)
-    ]
+    decoded = [decode(program.accelerator, each, launch.begin) for each, launch in zip(words, launches, strict=True)]
     return family.placed_launches(decoded, read, tables.store)
 
 

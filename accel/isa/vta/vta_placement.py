@@ -12,7 +12,6 @@ from functools import partial
 
 import numpy as np
 
-from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import BitField, Compute, Copy
 from accel.isa.decode import Decoded
 from accel.isa.family import PlacedLaunch, ReadDram, Touches
@@ -103,7 +102,8 @@ class _Row:
         self._depths = np.array([memory.depth for memory in accelerator.memories])
         self._operands = [names.index(name) for name in (vta.results, vta.data, vta.weights)]
         self._microops = names.index(vta.microops)
-        self._load = next(each for each in accelerator.instructions if _loads(each, vta.microops))
+        copies = [each for each in accelerator.instructions if isinstance(each, Copy)]
+        self._load = next(each for each in copies if each.direction == "load" and each.memory == vta.microops)
         self._extents = np.array([[_extents(own, len(names))] for own in self._own]).reshape(len(launches), 2, -1)
 
     def placed(self, store: StoreTable) -> list[PlacedLaunch]:
@@ -240,14 +240,12 @@ class _Row:
         return next(place for place, each in enumerate(self._accelerator.memories) if each.name == name)
 
 
-def _loads(instruction: object, memory: str) -> bool:
-    return isinstance(instruction, Copy) and instruction.direction == "load" and instruction.memory == memory
-
-
 def _extents(own: _Own | None, memories: int) -> Int64:
     """The first and the last element (2, memories) that a launch touches; nothing of one that stays where it is."""
     found = np.zeros((2, memories), np.int64)
-    for memory in range(memories) if own is not None else ():
+    if own is None:
+        return found
+    for memory in range(memories):
         which = own.touches.memory == memory
         if which.any():
             found[:, memory] = own.touches.begin[which].min(), own.touches.end[which].max()

@@ -1,6 +1,6 @@
 """What VTA's instructions touch on the chip, as ranges of elements that hold all that they access."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -15,10 +15,7 @@ from accel.isa.vta.function.launch_table import launch_table
 from accel.util.arrays import Int64, Words
 
 _WORD = 4  # bytes of a micro-op
-_OPERANDS = {f.GEMM: 3, f.RESET: 1, f.ALU: 2}
-"""How many operands an instruction that computes has: results, then data and weights, or results again."""
 _COLUMNS = 5
-_NO_MICROOPS = np.zeros(0, np.int64)
 
 
 def touches_of(decoded: Decoded, rows: Int64, read: ReadDram) -> Touches:
@@ -27,7 +24,9 @@ def touches_of(decoded: Decoded, rows: Int64, read: ReadDram) -> Touches:
     wanted = np.zeros(len(table), np.bool_)
     wanted[rows] = True
     last = int(rows.max()) + 1 if len(rows) else 0
-    return _touches(decoded.accelerator, table, np.flatnonzero(wanted), _microops(decoded.accelerator, table[:last], read))
+    return _touches(
+        decoded.accelerator, table, np.flatnonzero(wanted), _microops(decoded.accelerator, table[:last], read)
+    )
 
 
 def all_touches(decoded: Decoded, microops: Int64) -> Touches:
@@ -66,7 +65,10 @@ def _microops(accelerator: Accelerator, table: Int64, read: ReadDram) -> Iterato
 
 
 def _touches(
-    accelerator: Accelerator, table: Int64, rows: Int64, microops: Iterator[tuple[int, int, Int64]] | list[tuple[int, int, Int64]]
+    accelerator: Accelerator,
+    table: Int64,
+    rows: Int64,
+    microops: Iterable[tuple[int, int, Int64]],
 ) -> Touches:
     vta, names = instructions_of(accelerator), [memory.name for memory in accelerator.memories]
     places = uop, inp, wgt, acc = [names.index(name) for name in vta.memories]
@@ -114,11 +116,11 @@ def _reach(table: Int64, operand: int) -> Int64:
 def _bases(accelerator: Accelerator, table: Int64, microops: Int64) -> tuple[Int64, Int64]:
     """The least and the greatest index (n, 3) of each operand in the micro-ops that instructions walk."""
     ranges, which = np.unique(table[:, [f.BEGIN, f.COUNT]], axis=0, return_inverse=True)
-    lowest, highest = np.zeros((2, len(ranges), f.UOP), np.int64)
+    lowest, highest = np.zeros((len(ranges), f.UOP), np.int64), np.zeros((len(ranges), f.UOP), np.int64)
     for number, (begin, count) in enumerate(ranges.tolist()):
         words = microops[begin : begin + count]
         for operand, (lsb, bits) in enumerate(microop_places(accelerator)):
             bases = (words >> lsb) & ((1 << bits) - 1)
             lowest[number, operand], highest[number, operand] = bases.min(), bases.max()
     which = which.reshape(-1)
-    return lowest[which], highest[which]
+    return np.asarray(lowest[which]), np.asarray(highest[which])
