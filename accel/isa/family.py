@@ -297,12 +297,14 @@ class JoinsLaunches(Protocol):
 class PlacedLaunch:
     """A launch at its place on the chip.
 
-    ``words`` (n, words_each) are those of the launch, which touches elements that lie ``moved`` (memories,) further
+    ``words`` (n, words_each) are those of the launch, ``order`` (n,) where each instruction stood: one may have become
+    several. It touches elements that lie ``moved`` (memories,) further
     than it was compiled for: what all of them touch is in ``touches``. ``table`` is the address in DRAM of the
     micro-ops that it walks; None: it loads its own, and stays where it was.
     """
 
     words: Words
+    order: Int64
     moved: Int64
     touches: Touches
     table: int | None

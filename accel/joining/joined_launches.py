@@ -179,7 +179,7 @@ class _Row:
             self._chain = self._chain.again(self._streams)
             return False
         self._streams.append((stream, touches))
-        self._orders.append(order)
+        self._orders.append(order if place is None else place.order[order])
         self._results.add(launch)
         return True
 

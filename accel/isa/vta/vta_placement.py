@@ -20,6 +20,7 @@ from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.function import functional_table as f
 from accel.isa.vta.function.functional_table import microop_places
 from accel.isa.vta.function.launch_table import launch_table
+from accel.isa.vta.vta_split_end import with_split_end
 from accel.isa.vta.vta_touches import all_touches, microops_at, touches_of
 from accel.util.arrays import Int64, Words
 
@@ -66,16 +67,20 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Own:
-    """A launch as it was compiled: its table (n, TABLE), the row that loads its micro-ops, and what it touches."""
+    """A launch as it was compiled, but for its end: its table (n, TABLE), and where its instructions stood (n,).
+
+    ``load`` is the row that loads its ``microops``; it touches ``touches``.
+    """
 
     decoded: Decoded
+    order: Int64
     table: Int64
     load: int
     microops: Int64
     touches: Touches
 
     @classmethod
-    def of(cls, decoded: Decoded, read: ReadDram) -> "_Own | None":
+    def of(cls, decoded: Decoded, following: Decoded | None, read: ReadDram) -> "_Own | None":
         """None of one whose micro-ops are not loaded once, and first."""
         table = launch_table(decoded)
         loads, computes = np.flatnonzero(table[:, f.OP] == f.LOAD_UOP), np.flatnonzero(table[:, f.OP] >= f.GEMM)
@@ -87,7 +92,9 @@ class _Own:
         microops = microops_at(load, read)
         if (table[computes, f.BEGIN] + table[computes, f.COUNT]).max() > len(microops):
             return None
-        return cls(decoded, table, int(loads[0]), microops, all_touches(decoded, microops))
+        split = with_split_end(decoded, microops, following)
+        touches = all_touches(split.decoded, split.microops)
+        return cls(split.decoded, split.order, launch_table(split.decoded), int(loads[0]), split.microops, touches)
 
 
 class _Row:
@@ -97,7 +104,8 @@ class _Row:
         accelerator = launches[0].accelerator
         vta, names = instructions_of(accelerator), [memory.name for memory in accelerator.memories]
         self._accelerator, self._launches = accelerator, launches
-        self._own = [_Own.of(launch, read) for launch in launches]
+        pairs = zip(launches, [*launches[1:], None], strict=True)
+        self._own = [_Own.of(launch, following, read) for launch, following in pairs]
         self._read = read
         self._depths = np.array([memory.depth for memory in accelerator.memories])
         self._operands = [names.index(name) for name in (vta.results, vta.data, vta.weights)]
@@ -119,7 +127,7 @@ class _Row:
             if placed is None:
                 tables.append(self._table())
                 moved[number] = 0
-                placed = PlacedLaunch(launch.words, moved[number], self._all(launch), None)
+                placed = PlacedLaunch(launch.words, np.arange(len(launch)), moved[number], self._all(launch), None)
             found.append(placed)
         for table in tables:
             if table.launches:
@@ -165,7 +173,7 @@ class _Row:
                 tables.append(grown)
             by = moved[own.touches.memory] * (own.touches.memory != self._microops)
             touches = replace(own.touches, begin=own.touches.begin + by, end=own.touches.end + by)
-            return PlacedLaunch(words, moved, touches, 0)
+            return PlacedLaunch(words, own.order, moved, touches, 0)
         return None
 
     def _rewritten(self, own: _Own, moved: Int64, table: _Table) -> tuple[Words, _Table]:

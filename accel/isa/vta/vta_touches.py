@@ -104,13 +104,14 @@ def _copies(table: Int64, rows: Int64, places: list[int]) -> Int64:
     store = ops == f.STORE
     sizes = np.where(store, table[rows, f.ROWS] * table[rows, f.COLUMNS], table[rows, f.HEIGHT] * table[rows, f.WIDTH])
     found = _columns(rows, memory[ops], table[rows, f.SRAM], sizes, write=np.asarray(~store, np.int64))
-    return found[sizes > 0]
+    return np.asarray(found[sizes > 0])
 
 
 def _reach(table: Int64, operand: int) -> Int64:
     """How far the loops of instructions go beyond their micro-ops."""
     out, inner = table[:, f.DST_OUT + 2 * operand], table[:, f.DST_IN + 2 * operand]
-    return np.asarray((table[:, f.OUTER] - 1) * out + (table[:, f.INNER] - 1) * inner)
+    reach: Int64 = (table[:, f.OUTER] - 1) * out + (table[:, f.INNER] - 1) * inner
+    return reach
 
 
 def _bases(accelerator: Accelerator, table: Int64, microops: Int64) -> tuple[Int64, Int64]:
