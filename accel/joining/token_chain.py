@@ -43,7 +43,7 @@ class Idle:
     rank: Rank
 
 
-@dataclass
+@dataclass(eq=False)
 class Member:
     """A launch of a chain, whose instructions have the ranks from ``base`` on."""
 
@@ -219,31 +219,47 @@ class TokenChain:
         It is one that does nothing else where none knows in time.
         """
         unit = first.receiver
-        at = self._relay_row(member, row, second)
+        host, at = self._relay_place(member, row, second, awaited)
         since = self._known[unit].since(first.sender, awaited)
-        if since is not None and since < member.rank(at):
+        if since is not None and since < host.rank(at):
             return since
         if unit not in self._idle:
             raise CannotJoinError("a unit has no instruction that does nothing")
-        begin = member.rank(at - 1)
-        rank = max([begin, *(idle.rank for idle in member.idles if idle.row == at)]) + 1
+        begin = host.rank(at - 1)
+        rank = max([begin, *(idle.rank for idle in host.idles if idle.row == at)]) + 1
         if rank == begin + STEP:
             raise CannotJoinError("too many instructions would be put between two")
-        member.idles.append(Idle(at, unit, rank))
+        host.idles.append(Idle(at, unit, rank))
         self._send(first, awaited, rank)
         return rank
 
-    def _relay_row(self, member: Member, row: int, queue: Queue) -> int:
-        """The instruction before which one may be put that the one at ``row`` waits for.
+    def _relay_place(self, member: Member, row: int, queue: Queue, awaited: Rank) -> tuple[Member, int]:
+        """The instruction before which one may be put that the one at ``row`` waits for, and its launch.
 
         A load waits for one behind all that it waits for already, and behind the step before the last one whose loads
         are before it, as loads of a launch by itself do: what is put further ahead would have that step wait as well.
+        A step more goes by while what is awaited ends, if there is one, or else what its unit waits for next.
         """
         instruction = self._accelerator.instructions[member.stream.decoded.kind[row]]
         back = self.queues.get(Queue(queue.receiver, queue.sender))
         if back is None or not (isinstance(instruction, Copy) and instruction.direction == "load"):
-            return row
-        steps = back.taken[bisect_left(back.taken, member.base) : bisect_left(back.sent, member.rank(row))]
-        steps = [rank for rank in steps if rank < member.rank(row)]
-        behind = max(self.queues[queue].before(member.rank(row)), *steps[-_AHEAD:][:1], member.base - STEP)
-        return member.row(behind) + 1
+            return member, row
+        rank = member.rank(row)
+        end = min(bisect_left(back.sent, rank), bisect_left(back.taken, rank))
+        later = back.taken[bisect_right(back.taken, awaited, hi=end) : end][:1]
+        ahead = back.taken[max(end - _AHEAD, 0) : end][:1]
+        behind = max(*(later or [self._before_next(awaited)]), self.queues[queue].before(rank), *ahead)
+        behind = min(behind, rank - STEP)
+        host = next(each for each in reversed(self.members) if each.base <= behind)
+        at = host.row(behind) + 1
+        return (host, at) if host is member or at < host.stream.count else (self._next_to(host), 0)
+
+    def _before_next(self, awaited: Rank) -> Rank:
+        """The last instruction before the next one of the same unit; the awaited one where its launch has none."""
+        host = next(each for each in reversed(self.members) if each.base <= awaited)
+        rows = host.stream.rows[host.stream.unit[host.row(awaited)]]
+        following = rows[bisect_right(rows, host.row(awaited)) :][:1]
+        return host.rank(following[0] - 1) if following else awaited
+
+    def _next_to(self, member: Member) -> Member:
+        return self.members[self.members.index(member) + 1]

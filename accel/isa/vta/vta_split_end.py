@@ -5,6 +5,7 @@ then has been stored. In parts, each of which passes the ALU and is stored by it
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from accel.isa.vta.timing.vta_work import boxes_of
 from accel.util.arrays import Int64, Words
 
 _COMPUTING = (f.LOAD_UOP, f.LOAD_ACC, f.LOAD_ACC8, f.GEMM, f.RESET, f.ALU)
-_PARTS = 4
+_PARTS = 3
 _LEAST = 24  # elements of a part: it takes an instruction's start for each step of the ALU
 
 
@@ -43,10 +44,10 @@ class SplitLaunch:
 
 
 def with_split_end(launch: Decoded, microops: Int64, following: Decoded | None) -> SplitLaunch:
-    """Returns a launch whose last tile is stored in parts, if the ``following`` one loads of it first; else as it is."""
+    """Returns a launch that stores its last tile in parts if the ``following`` one loads of it first; else as it is."""
     whole = SplitLaunch(launch, microops, np.arange(len(launch)))
     table = launch_table(launch)
-    stores = _last_stores(launch, table)
+    stores = _last_stores(table)
     if following is None or not len(stores) or not _reads_first(following, boxes_of(launch), stores):
         return whole
     steps = _steps(launch, table, microops, stores)
@@ -59,7 +60,7 @@ def with_split_end(launch: Decoded, microops: Int64, following: Decoded | None) 
         return whole
 
 
-def _last_stores(launch: Decoded, table: Int64) -> Int64:
+def _last_stores(table: Int64) -> Int64:
     """The stores at the end of a launch, whose elements lie behind each other's; none where they do not."""
     rows = np.flatnonzero(table[:, f.OP] != f.NOTHING)
     last = int(np.flatnonzero(table[rows, f.OP] != f.STORE).max(initial=-1)) + 1
@@ -127,11 +128,11 @@ def _parts(launch: Decoded, table: Int64, stores: Int64) -> list[_Part]:
     number = max(min(_PARTS, count, rows * columns // _LEAST), 1)
     edges = (np.arange(number + 1) * count // number).tolist()
     found = []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         word = words[store : store + 1].copy()
-        values = {fields.sram: begin + low * each, fields.dram: dram + low * step}
-        values[fields.rows if by_row else fields.columns] = high - low
-        for name, value in values.items():
+        size = fields.rows if by_row else fields.columns
+        values = (fields.sram, begin + low * each), (fields.dram, dram + low * step), (size, high - low)
+        for name, value in values:
             put_field(word, np.array([0]), next(x for x in copy.fields if x.name == name), value)
         found.append(_Part(begin + low * each, (high - low) * each, word[0]))
     return found
@@ -155,10 +156,10 @@ def _split(launch: Decoded, microops: Int64, steps: Int64, stores: Int64, parts:
         some = launch.words[steps].copy()
         for row, step in enumerate(steps.tolist()):
             by = (part.begin - first) * ((1 << lsb) + ((1 << src_lsb) if places[step, f.USE_IMM] == f.WITH_SRC else 0))
-            at = np.array([row])
-            put_field(some, at, fields[inner.extent], part.size)
-            put_field(some, at, fields[table.begin], len(microops) + len(added))
-            put_field(some, at, fields[table.end], len(microops) + len(added) + 1)
+            own = np.array([row])
+            put_field(some, own, fields[inner.extent], part.size)
+            put_field(some, own, fields[table.begin], len(microops) + len(added))
+            put_field(some, own, fields[table.end], len(microops) + len(added) + 1)
             added.append(int(microops[places[step, f.BEGIN]]) + by)
         one = part.store[None].copy()
         source = int(stores[min(number, len(stores) - 1)])
