@@ -270,7 +270,8 @@ def emit_program(done: Lowered) -> Emitted:
     packed = done.packed
     again = None
     if job.options.repeat > 1:  # where results stay accesses order themselves, so that inputs follow as they are
-        again = program if program.residents else replace(renamed(apart, names), image=program.image)
+        alone = renamed(apart, names)
+        again = program if program.residents else replace(alone, image=alone.image | fed)
     biases, operations = packed.imported.biases, packed.operations
     return Emitted(job, program, packed.host_ops, operations, biases, functions, buffers, modules, again)
 

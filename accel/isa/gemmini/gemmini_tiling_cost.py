@@ -96,7 +96,10 @@ def tiling_cost(
     limits = (
         loading + _BEHIND * products + sums + stored,
         steps * (products + _STEP_GAP * dim) + c.tiles * (sums + _TILE_GAP * dim) + _FIRST * (first + bias) + stored,
-        c.tiles * stored + first + bias,
+        c.tiles * stored
+        + first
+        + bias
+        + np.where(ragged & (gemm.dst.memory.banks == 1), 2 * products * c.reductions, 0),
         c.tiles * (bias + products * c.reductions + sums + stored + _TILE_WAY) / c.result_contexts + first,
         np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),
         parameters.issue_cycles * sent.total,
