@@ -45,7 +45,7 @@ def cycles_without_seams(program: Program) -> int:
     Raises:
         SimulationError: a launch cannot be timed by itself.
     """
-    return sum(_of_row(row) for row in launch_spans(program))
+    return sum(row_cycles(row) for row in launch_spans(program))
 
 
 def launch_spans(program: Program) -> list[list[LaunchSpan]]:
@@ -74,7 +74,8 @@ def _span(result: LaunchResult) -> LaunchSpan:
     return LaunchSpan(result.launch.name, begin, end - begin, timing.cycles - end, work)
 
 
-def _of_row(spans: Sequence[LaunchSpan]) -> int:
+def row_cycles(spans: Sequence[LaunchSpan]) -> int:
+    """Returns what launches with no host step between them allow."""
     working = spans[0].before + sum(span.working for span in spans) + spans[-1].after
     bounds = (sum(span.work.compute_cycles for span in spans), sum(span.work.bus_cycles for span in spans))
     return max(working, *bounds)
