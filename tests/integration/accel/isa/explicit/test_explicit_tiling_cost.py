@@ -8,6 +8,7 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
 from accel.isa.explicit.accesses import HIGH, LOW, MEMORY, WRITES, ranges_of
 from accel.isa.explicit.document_tiling_cost import tiling_cost
+from accel.isa.explicit.issue_order import arranged
 from accel.isa.family_registry import family_of
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
 from accel.lowering.pipeline import lower_region, region_words
@@ -41,7 +42,7 @@ LAYERS = {
 def words_of(target: Target, region: Region) -> Words:
     lowered = lower_region(region, target)
     assert lowered is not None
-    return region_words(lowered, target.accelerator)
+    return arranged(region_words(lowered, target.accelerator), target.accelerator)[0]
 
 
 @pytest.mark.parametrize(("preset", "name"), [(preset, name) for preset in LAYERS for name in LAYERS[preset]])
