@@ -114,6 +114,8 @@ def _in_window(units: _Units, c: Candidates, epilogue: Epilogue, used: "_Uses", 
         last = np.minimum(left, epilogue.passes * passes.count)
         ending = (last * passes.each + np.minimum(left - last, contract.count) * contract.each) * apart
         ending = ending + whole * np.float64(one_context and alone)
+        if one_context and used.start.unit == used.data.unit:
+            ending = np.zeros(1)  # accumulators are loaded behind the last store, and all other loads behind them
     tile = c.reductions * contract.cycles + used.zero.cycles + epilogue.passes * passes.cycles
     waits = c.tiles * (c.reductions - 1) * np.maximum(load - ahead - behind, 0)
     waits = waits + (c.tiles - stays) * np.maximum(begun - ahead - ending, 0)
