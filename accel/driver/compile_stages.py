@@ -181,9 +181,11 @@ def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str
 
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
     cost = family_of(job.target.accelerator).tiling_cost
+    behind = None if job.options.launches == "separate" else joined_cost(job.target.accelerator)
     measure = None if job.measure is None else job.measure.times
     exact = priced_exactly(job.target.accelerator) if job.options.schedule == "auto" else None
-    behind = None if job.options.launches == "separate" else joined_cost(job.target.accelerator)
+    if exact is not None and behind is not None:  # a trial times a launch alone, which says less of joined ones
+        measure = None
     return choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, behind)
 
 

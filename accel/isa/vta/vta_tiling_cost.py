@@ -25,8 +25,8 @@ _STORE = 3  # that a store takes beside its elements
 _STORE_BURST = 3
 _LAUNCH = 5  # of the first fetch beside its latency and its beats
 _INSTRUCTION = 16  # bytes
-# parts of a first load and of the last passes that a seam shows: fitted to joined networks (docs/decisions/0205)
-_SEAM_DATA, _SEAM_WEIGHTS, _SEAM_PASSES = 0.2, 0.35, 0.1
+# parts of a first load, of the last passes and of the end that a seam shows: fitted (docs/decisions/0205)
+_SEAM_DATA, _SEAM_WEIGHTS, _SEAM_PASSES, _SEAM_END = 0.1, 0.35, 0.05, 0.2
 
 
 def prices_exactly(region: Region) -> bool:
@@ -60,13 +60,17 @@ def joined_tiling_cost(
     """Estimated cycles that each candidate (n,) adds to launches that run as one.
 
     Its first loads and its last store lie beside the arithmetic of its neighbours, but for a part of what is waited
-    for at a seam. Where its loads set the pace what of them is data has nothing beside it while a neighbour ends.
+    for at a seam. Where its loads set the pace what of them is data has nothing beside it while a neighbour ends; so a
+    pooling, which loads nothing else, takes what it takes alone.
     """
+    if conv.uniform:
+        return tiling_cost(c, conv, epilogue, gemm, accelerator)
     units = _units(c, conv, epilogue, gemm, accelerator)
     loads, tile = units.loads, units.tile
     compute = units.compute + tile.clear
     paced = compute + units.stores if c.result_contexts == 1 else np.maximum(compute, units.stores)
-    ends = (units.last + tile.store) * c.data_loads * loads.data / units.load
+    share = c.data_loads * loads.data / units.load
+    ends = (units.last + tile.store) * (_SEAM_END + (1 - _SEAM_END) * share)
     seam = _SEAM_DATA * loads.data + _SEAM_WEIGHTS * loads.weights + _SEAM_PASSES * tile.passes
     overlapped = np.maximum(units.load + ends, paced + seam)
     cycles = np.where(units.alone, np.maximum(units.serial, overlapped), overlapped)
