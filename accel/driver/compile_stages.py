@@ -261,6 +261,7 @@ def emit_program(done: Lowered) -> Emitted:
     fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
     functions = [CompiledFunction(name=name, cached=cached) for name, cached in done.regions.cached.items()]
     buffers = {name: region.placed_buffers(job.target.accelerator) for name, region in lowered.objects.items()}
+    done.regions.release()
     program = replace(program, image=program.image | fed)
     in_dram = program
     if job.options.on_chip == "auto":

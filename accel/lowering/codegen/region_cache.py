@@ -83,6 +83,7 @@ def merged_passes(
 
 _STAGES = TypeAdapter(dict[str, StageText])
 _LENGTH = 8  # bytes of the texts' length
+_MOST_KEPT = 1 << 21  # instructions of an object in the cache, some 100 MB
 _GIVEN = (1, 3)  # of five regions those that are lowered beside
 
 
@@ -262,10 +263,19 @@ class RegionCache:
         }
         return {str(self._functions[name].attrs[REGION]): region for name, region in (self._made | made).items()}
 
+    def release(self) -> None:
+        """Forget the objects that :meth:`keep` would not put, once they are linked: they take more than the program."""
+        for name in [name for name in self._objects if not self._keeps(name)]:
+            del self._objects[name]
+
+    def _keeps(self, name: str) -> bool:
+        """Whether an object goes into the cache: it is new, and not too large to be read as fast as it is made."""
+        return self._kept.present and not self.cached[name] and len(self._objects[name].code.words) <= _MOST_KEPT
+
     def keep(self) -> None:
-        """Put the objects that were not found into the cache, with their texts."""
+        """Put the objects that were not found into the cache, with their texts, but for very large ones."""
         for name, region in self._objects.items():
-            if self._kept.present and not self.cached[name]:
+            if self._keeps(name):
                 texts = {stage: self._texts_of(stage)[name] for stage in self._names}
                 self._kept.put(self._keys[name], dump_entry(texts, region))
 
