@@ -14,7 +14,8 @@ from accel.errors import CyclopsError
 from accel.isa.decode import decode
 from accel.isa.family import Family
 from accel.isa.family_registry import arrangement_of, family_of
-from accel.lowering.codegen.region_cache import LoweredBeside, load_entry
+from accel.lowering.codegen.like_regions import LikeRegions
+from accel.lowering.codegen.region_cache import LoweredBeside, entered_region, load_entry
 from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.codegen.region_object import RegionObject
 from accel.lowering.ir.function_attributes import buffer_extents, dump_region, fits
@@ -51,6 +52,7 @@ class RegionTimer:
         self.spare = spare
         self._target, self._kept = target, SealedCache(cache)
         self._assistant = assistant
+        self._like = LikeRegions(target)
         self._family = family_of(target.accelerator)
         self._document = target.accelerator.model_dump_json()
         self._unsized = target.accelerator.unsized().model_dump_json()
@@ -65,6 +67,7 @@ class RegionTimer:
         known = {place: self._known_cycles(attribute) for place, attribute in enumerate(attributes)}
         left = [place for place, cycles in known.items() if cycles is None]
         words = {place: self._known_words(attributes[place]) for place in left}
+        words |= {place: self._like_words(attributes[place]) for place in left if words[place] is None}
         new = [place for place in left if words[place] is None]
         beside = self._lowered_beside({place: attributes[place] for place in new[1::2]})
         for place in new:
@@ -114,7 +117,17 @@ class RegionTimer:
         if lowered is None:
             return None
         words = region_words(lowered, self._target.accelerator)
+        self._like.add(attribute, lambda: lowered)
         self._keep(attribute, words, lowered, lowered.made)
+        return words
+
+    def _like_words(self, attribute: str) -> Words | None:
+        """The words of a region that is like one that was lowered; None if there is none."""
+        found = self._like.find(attribute)
+        if found is None:
+            return None
+        words = region_words(found, self._target.accelerator)
+        self._keep(attribute, words, found, found.made)
         return words
 
     def _words_beside(self, region: AnyRegion, attribute: str, answer: LoweredBeside) -> Words | None:
@@ -124,6 +137,7 @@ class RegionTimer:
         if answer.entry is None or answer.words is None:
             return None
         words = _as_words(answer.words, self._target.accelerator)
+        self._like.add(attribute, partial(entered_region, attribute, answer.entry, self._target))
         self._keep(attribute, words, answer.entry, load_entry(answer.entry)[1])
         return words
 
