@@ -1,7 +1,8 @@
 """What it gains to run launches on into one another: every network as separate launches, and joined.
 
 Both programs are verified. Cycles are the accelerator's, beside the bound of the whole, the larger of the sums of what
-the compute unit and the bus need; and end to end, where the document says what its host costs.
+the compute unit and the bus need; beside what the single launches allow if the seams between them cost nothing
+(``accel/report/seam_cycles.py``); and end to end, where the document says what its host costs.
 
 ``python bench/launches.py NETWORK... --accelerator NAME``; names are those of ``python -m examples``, without any all
 of them. ``--accelerator`` may be repeated.
@@ -13,18 +14,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.kept_programs import PROGRAM_FILE
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Launches, Options
 from accel.errors import CyclopsError
+from accel.program_files.open_program import open_program
 from accel.report.report_documents import Report
+from accel.report.seam_cycles import cycles_without_seams
 from accel.util.content_cache import FolderCache
 from examples.networks import NETWORKS, build
 
-_HEAD = f"{'':24}{'separate':>14}{'joined':>14}{'saved':>8}{'of bound':>10}{'end to end':>14}{'joined':>14}"
+_ENDS = f"{'end to end':>13}{'joined':>13}"
+_HEAD = f"{'':23}{'separate':>13}{'joined':>13}{'saved':>8}{'of bound':>10}{'of single':>11}{_ENDS}"
 
 
-def measure(name: str, accelerator: str) -> tuple[Report, Report]:
-    """Returns the reports of a network with separate launches and with joined ones.
+def measure(name: str, accelerator: str) -> tuple[Report, Report, int]:
+    """Returns the reports of a network with separate launches and with joined ones, and what the single ones allow.
 
     Raises:
         CyclopsError: it cannot be compiled, or the outputs are wrong.
@@ -37,21 +42,23 @@ def measure(name: str, accelerator: str) -> tuple[Report, Report]:
 
     with tempfile.TemporaryDirectory() as directory:
         cache = FolderCache(Path(directory, "cache"))
-        return run("separate"), run("joined")
+        separate = run("separate")
+        allowed = cycles_without_seams(open_program(Path(directory, PROGRAM_FILE)))
+        return separate, run("joined"), allowed
 
 
-def show(name: str, separate: Report, joined: Report) -> None:
+def show(name: str, separate: Report, joined: Report, allowed: int) -> None:
     """Print the line of a network."""
     saved = 1 - joined.cycles / separate.cycles if separate.cycles else 0.0
     bound = sum(layer.lower_bound for layer in joined.layers) if joined.bound is None else joined.bound.cycles
-    times = f"{joined.cycles / bound:.3f}" if bound else "-"
+    times, single = (f"{joined.cycles / least:.3f}" if least else "-" for least in (bound, allowed))
     ends = [
         f"{each.end_to_end.cycles:,}" if each.end_to_end is not None and each.end_to_end.modelled else "-"
         for each in (separate, joined)
     ]
     verified = "" if separate.verified and joined.verified else "  not verified"
-    line = f"{name:24}{separate.cycles:14,}{joined.cycles:14,}{saved:8.1%}{times:>10}{ends[0]:>14}{ends[1]:>14}"
-    print(line + verified, flush=True)
+    line = f"{name:23}{separate.cycles:13,}{joined.cycles:13,}{saved:8.1%}{times:>10}{single:>11}"
+    print(f"{line}{ends[0]:>13}{ends[1]:>13}{verified}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             try:
                 show(name, *measure(name, accelerator))
             except CyclopsError as error:
-                print(f"{name:24} {error}", flush=True)
+                print(f"{name:23} {error}", flush=True)
 
 
 if __name__ == "__main__":

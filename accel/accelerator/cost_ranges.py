@@ -64,10 +64,11 @@ def cost_samples(cost: Cost, instruction: Instruction, accelerator: Accelerator)
 
 
 def cost_sizes(instruction: Instruction) -> list[str]:
-    """Returns the fields of a copy's rows, columns and blocks; none for other instructions."""
+    """Returns the fields of a copy's rows, columns, further dimensions and blocks; none for other instructions."""
     if not isinstance(instruction, Copy):
         return []
     found = [instruction.copy_fields.rows, instruction.copy_fields.columns]
+    found += [dimension.extent for dimension in instruction.dimensions]
     found += [] if instruction.blocks is None else [instruction.blocks.scalars]
     return [name for name in found if name is not None]
 
@@ -85,9 +86,12 @@ def field_choices(instruction: Instruction) -> list[dict[str, int]]:
 
 
 def _moved(copy: Copy, columns: dict[str, Float64], one: Float64, accelerator: Accelerator) -> dict[str, Float64]:
-    """Elements and bytes of a copy; ``columns`` of its rows are cut to what the memory holds."""
+    """Elements and bytes of a copy; its extents, but for the rows, are cut in ``columns`` to what the memory holds."""
     memory, fields = accelerator.memory(copy.memory), copy.copy_fields
     rows = columns[fields.rows] if fields.rows is not None else one
+    for dimension in copy.dimensions:
+        columns[dimension.extent] = np.minimum(columns[dimension.extent], np.maximum(memory.depth // rows, 1))
+        rows = rows * columns[dimension.extent]
     wide = columns[fields.columns] if fields.columns is not None else one
     if copy.blocks is not None:
         wide = columns[copy.blocks.scalars] / memory.element_count
@@ -145,6 +149,8 @@ def _bounded_copy(accelerator: Accelerator, copy: Copy, most: Callable[[str, int
         found[fields.rows] = (1, most(fields.rows, min(memory.depth, copy.max_rows or memory.depth)))
     if fields.columns is not None:
         found[fields.columns] = (1, most(fields.columns, memory.depth))
+    for dimension in copy.dimensions:
+        found[dimension.extent] = (1, most(dimension.extent, min(memory.depth, dimension.limit or memory.depth)))
     if copy.blocks is not None:
         found[copy.blocks.scalars] = (memory.element_count, memory.element_count * copy.blocks.most)
     return found

@@ -1,6 +1,8 @@
 """The accelerator document: what a target is, as data, and how its units wait for each other."""
 
-from typing import Annotated, Any, Literal
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -10,6 +12,9 @@ from accel.accelerator.host_costs import AnyHost
 from accel.accelerator.instructions import AnyInstruction, BitField, Compute, Copy, Finish, Instruction, Layer
 from accel.accelerator.memories import Dram, Memory
 from accel.accelerator.tables import AnyTable
+from accel.util.arrays import Int64
+
+_Count = TypeVar("_Count", int, Int64)
 
 
 class TokenSync(DocumentPart):
@@ -176,13 +181,9 @@ class Accelerator(DocumentPart):
     def unsized(self) -> "Accelerator":
         """Returns the :meth:`untimed` document without the depths of its memories, each of which is 1.
 
-        The words of a region follow from it in every document where the region's buffers fit. Of a memory in banks the
-        depth stays: which bank an address is in depends on it.
+        What lowering makes of a region follows from it, for every document where the region's buffers lie alike.
         """
-        memories = tuple(
-            memory.model_copy(update={"ports": 0, "depth": 1 if memory.banks == 1 else memory.depth})
-            for memory in self.memories
-        )
+        memories = tuple(memory.model_copy(update={"ports": 0, "depth": 1}) for memory in self.memories)
         return self.untimed().model_copy(update={"memories": memories})
 
     @property
@@ -200,6 +201,34 @@ class Accelerator(DocumentPart):
             if memory.name == name:
                 return memory
         raise KeyError(name)
+
+    def fits(self, used: Mapping[str, int]) -> bool:
+        """Returns whether so many elements of memories, by their names, fit beside each other."""
+        return all(needed <= there for needed, there in self.rooms(used))
+
+    def rooms(self, used: Mapping[str, _Count]) -> Iterator[tuple[_Count, int]]:
+        """Yields what is needed and what there is of each memory that has bytes of its own, in the same unit.
+
+        ``used`` are elements by the name of the memory or the view. Those of one memory need as many bytes as all of
+        them together: elements of one size are whole multiples of a smaller one's.
+
+        Raises:
+            KeyError: a name that no memory has.
+        """
+        held: dict[str, list[tuple[Memory, _Count]]] = {}
+        for name, elements in used.items():
+            memory = self.memory(name)
+            held.setdefault(memory.holder, []).append((memory, elements))
+        for each in held.values():
+            (memory, elements), *others = each
+            if not others:
+                yield elements, memory.depth
+                continue
+            size = math.gcd(*(memory.element_bytes for memory, _ in each))
+            needed = elements * (memory.element_bytes // size)
+            for other, more in others:
+                needed = needed + more * (other.element_bytes // size)
+            yield needed, memory.bytes // size
 
     def memory_of_scope(self, scope: str) -> Memory | None:
         """Returns the memory whose TVM storage scope is ``scope``; None for a scope of host and DRAM buffers."""

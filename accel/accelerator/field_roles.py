@@ -15,18 +15,25 @@ def field_roles(instruction: Instruction) -> Iterator[tuple[str, str]]:
         for unit, field in getattr(instruction.tokens, direction).items():
             yield f"tokens.{direction}.{unit}", field
     if isinstance(instruction, Copy):
-        for role, field in instruction.copy_fields.model_dump(exclude_none=True).items():
-            yield f"copy_fields.{role}", field
-        if instruction.blocks is not None:
-            yield "blocks.scalars", instruction.blocks.scalars
-            yield "blocks.stride", instruction.blocks.stride
-        for name, operand in instruction.operands.items():
-            if operand.address is not None:
-                yield f"operands.{name}.address", operand.address
+        yield from _copy_roles(instruction)
     if isinstance(instruction, Compute):
         yield from _compute_roles(instruction)
     if isinstance(instruction, Layer):
         yield from _layer_roles(instruction)
+
+
+def _copy_roles(copy: Copy) -> Iterator[tuple[str, str]]:
+    for role, field in copy.copy_fields.model_dump(exclude_none=True).items():
+        yield f"copy_fields.{role}", field
+    for index, dimension in enumerate(copy.dimensions):
+        for role, field in dimension.model_dump(exclude_none=True, exclude={"limit"}).items():
+            yield f"dimensions.{index}.{role}", field
+    if copy.blocks is not None:
+        yield "blocks.scalars", copy.blocks.scalars
+        yield "blocks.stride", copy.blocks.stride
+    for name, operand in copy.operands.items():
+        if operand.address is not None:
+            yield f"operands.{name}.address", operand.address
 
 
 def _compute_roles(instruction: Compute) -> Iterator[tuple[str, str]]:

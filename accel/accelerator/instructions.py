@@ -222,8 +222,25 @@ class CopyBlocks(DocumentPart):
     most: Annotated[Count, Field(ge=2, description="most blocks, of one element each", examples=[4])]
 
 
+class CopyDimension(DocumentPart):
+    """A further dimension of a copy: what is within is moved ``extent`` times, from places that are strides apart."""
+
+    extent: Annotated[FieldName, Field(description="the field of how many there are", examples=["planes"])]
+    dram_stride: Annotated[
+        FieldName, Field(description="the field from one to the next in DRAM, in the copy's unit", examples=["plane"])
+    ]
+    sram_stride: Annotated[
+        FieldName | None,
+        Field(
+            description="the field from one to the next on the chip, elements; without it, one lies behind the other",
+            examples=["sram_plane"],
+        ),
+    ] = None
+    limit: Annotated[Count | None, Field(description="the most, where the field could hold more", examples=[16])] = None
+
+
 class Copy(Instruction):
-    """A strided two-dimensional copy between DRAM and an on-chip memory, where its rows lie without gaps.
+    """A strided copy between DRAM and an on-chip memory, where its rows lie without gaps; of four extents at most.
 
     Without ``operations`` it moves elements as they are: a store to a narrower type keeps the low bits, a load from
     a narrower one extends the sign. In their expressions ``dram`` and ``sram`` are one
@@ -243,6 +260,15 @@ class Copy(Instruction):
         Count | None, Field(description="most rows, where the field could hold more", examples=[16])
     ] = None
     copy_fields: Annotated[CopyFields, Field(description="the fields by their roles")]
+    dimensions: Annotated[
+        tuple[CopyDimension, ...],
+        Field(
+            max_length=3,
+            description="dimensions around its rows and columns, outermost first; four extents with these at most",
+            examples=[[{"extent": "planes", "dram_stride": "plane", "sram_stride": "sram_plane"}]],
+            exclude_if=says_nothing,
+        ),
+    ] = ()
     blocks: Annotated[
         CopyBlocks | None,
         Field(

@@ -57,6 +57,15 @@ class Memory(DocumentPart):
             exclude_if=lambda banks: banks == 1,  # documents from before have the same id
         ),
     ] = 1
+    view_of: Annotated[
+        Name | None,
+        Field(
+            description="the memory whose bytes these are, seen as elements of another type or shape; without it, it "
+            "has bytes of its own",
+            examples=["registers"],
+            exclude_if=says_nothing,
+        ),
+    ] = None
 
     @property
     def dtype_in_dram(self) -> DType:
@@ -76,6 +85,16 @@ class Memory(DocumentPart):
     def element_bytes(self) -> int:
         """Bytes of one element on chip."""
         return self.element_count * DTYPE_BYTES[self.dtype]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all elements."""
+        return self.depth * self.element_bytes
+
+    @property
+    def holder(self) -> str:
+        """The name of the memory that has the bytes: its own, but of a view."""
+        return self.view_of or self.name
 
 
 class Dram(DocumentPart):

@@ -40,8 +40,7 @@ from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore
 from accel.util.whole_files import write_whole
 from accel.verify.input_tensors import Tensors, save_tensors
-from accel.verify.output_quality import Qualities
-from accel.verify.tensor_quality import TensorQualities
+from accel.verify.model_quality import ModelQuality, QualityInputs
 
 INTERMEDIATES_FILE = "intermediates.npz"
 Buffers = Mapping[str, tuple[ScratchpadBuffer, ...]]
@@ -84,6 +83,12 @@ class CompilationInputs:
     uploaded: onnx.ModelProto | None = None
     reference: ReferenceTask | None = None
     assistant: LoweringAssistant | None = None
+
+    @property
+    def quality_inputs(self) -> QualityInputs:
+        """What the quality of its run is measured against."""
+        uploaded = self.original if self.uploaded is None else self.uploaded
+        return QualityInputs(uploaded, self.original, self.info, self.feeds, self.options.intermediates)
 
 
 @dataclass(frozen=True)
@@ -293,8 +298,7 @@ class Assessed(Compilation):
     """A verified run, and how near its outputs and tensors are to those of the model before quantisation."""
 
     verified: Verified
-    quality: Qualities
-    tensors: TensorQualities
+    quality: ModelQuality
 
     def save(self, out: Path) -> None:
         """Write ``intermediates.npz``, if the options want it.
@@ -302,7 +306,7 @@ class Assessed(Compilation):
         Keeps the program for jobs that differ in time, if it is new; whatever else is kept with it is in ``out``.
         """
         if self.job.options.intermediates:
-            save_tensors(out / INTERMEDIATES_FILE, self.tensors.intermediates)
+            save_tensors(out / INTERMEDIATES_FILE, self.quality.tensors.intermediates)
         run = self.verified
         if run.regions is not None and not run.unverified:
             names = tuple(function.name for function in run.functions)
@@ -312,9 +316,9 @@ class Assessed(Compilation):
                 run.operations,
                 run.biases,
                 dict(run.buffers),
-                self.quality,
-                self.tensors.figures,
-                self.tensors.missing,
+                self.quality.outputs,
+                self.quality.tensors.figures,
+                self.quality.tensors.missing,
                 run.floats,
             )
             self.job.kept.keep(out, facts)

@@ -102,7 +102,8 @@ def import_model(done: Quantised) -> Imported:
     _check_nodes(job.options.host_nodes, imported.operators)
     _check_tensors(job.options.intermediates, job.original)
     if job.reference is not None and not rounds_floats(job.target):
-        job.reference.start(imported, [job.feeds[tensor.name] for tensor in job.info.inputs])
+        inputs = [job.feeds[tensor.name] for tensor in job.info.inputs]
+        job.reference.start(imported, inputs, quality=job.quality_inputs)
     return Imported(job, imported)
 
 
@@ -259,7 +260,7 @@ def emit_program(done: Lowered) -> Emitted:
     program = renamed(program, names)
     fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
     functions = [CompiledFunction(name=name, cached=cached) for name, cached in done.regions.cached.items()]
-    buffers = {name: region.buffers for name, region in lowered.objects.items()}
+    buffers = {name: region.placed_buffers(job.target.accelerator) for name, region in lowered.objects.items()}
     program = replace(program, image=program.image | fed)
     in_dram = program
     if job.options.on_chip == "auto":
@@ -269,7 +270,8 @@ def emit_program(done: Lowered) -> Emitted:
     packed = done.packed
     again = None
     if job.options.repeat > 1:  # where results stay accesses order themselves, so that inputs follow as they are
-        again = program if program.residents else replace(renamed(apart, names), image=program.image)
+        alone = renamed(apart, names)
+        again = program if program.residents else replace(alone, image=alone.image | fed)
     biases, operations = packed.imported.biases, packed.operations
     return Emitted(job, program, packed.host_ops, operations, biases, functions, buffers, modules, again)
 

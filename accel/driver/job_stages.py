@@ -34,9 +34,9 @@ from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
 from accel.util.deadline import OutOfTimeError
+from accel.verify.model_quality import ModelQuality
 from accel.verify.output_comparison import check_equal
-from accel.verify.output_quality import float_network, quality_of
-from accel.verify.tensor_quality import TensorQualities, tensor_qualities, where_most_is_lost
+from accel.verify.tensor_quality import TensorQualities, where_most_is_lost
 from accel.verify.vector_results import vector_results
 
 _log = logging.getLogger(__name__)
@@ -110,7 +110,8 @@ def run_reference(done: Simulated) -> Referenced:
     try:
         if rounds_floats(done.job.target):
             measured = vector_results(origin.packed.module, program, done.simulation)
-            task.start(origin.packed.imported, [program.image[name] for name in program.inputs], measured)
+            inputs = [program.image[name] for name in program.inputs]
+            task.start(origin.packed.imported, inputs, measured, done.job.quality_inputs)
         found = task.found()
     except OutOfTimeError:
         why = (
@@ -164,41 +165,39 @@ def compare_outputs(done: Referenced) -> Verified:
 def measure_quality(done: Verified) -> Assessed:
     """Returns how near the outputs are to those of the model as uploaded, and quantised tensors to the float network's.
 
+    Of outputs that equal the reference it is the reference's, which is measured beside the job.
+
     Raises:
         InvalidModel: the model has no tensor of a name in ``options.intermediates``, or they are too large.
     """
     job = done.job
     if done.known is not None:
         known = done.known
-        return Assessed(job, done, known.quality, TensorQualities(known.tensors, {}, known.tensors_missing))
-    uploaded = job.original if job.uploaded is None else job.uploaded
-    quality = quality_of(uploaded, job.original, job.info, job.feeds, done.outputs)
-    network = float_network(job.original)
-    tensors = TensorQualities([], {})
-    if network is None and job.options.intermediates:
-        tensors = TensorQualities([], {}, "the quality of the tensors is not known: nor is their float network")
-    elif network is not None:
-        tensors = tensor_qualities(network, job.feeds, done.activations, done.tensors, job.options.intermediates)
-    return Assessed(job, done, quality, tensors)
+        tensors = TensorQualities(known.tensors, {}, known.tensors_missing)
+        return Assessed(job, done, ModelQuality(known.quality, tensors))
+    quality = None if done.unverified or job.reference is None else job.reference.quality()
+    if quality is None:
+        quality = job.quality_inputs.measure(list(done.outputs.values()), done.activations, done.tensors)
+    return Assessed(job, done, quality)
 
 
 def report_job(done: Assessed) -> Reported:
     """Returns the report, without the stages' times."""
-    job, run = done.job, done.verified
+    job, run, quality = done.job, done.verified, done.quality
     ours = not is_quantised(job.original)
-    centred = [figure.tensor for figure in done.tensors.figures if ours and figure.zero_point == 0]
+    centred = [figure.tensor for figure in quality.tensors.figures if ours and figure.zero_point == 0]
     report = make_report(
         run.program,
         run.simulation,
         total_macs=job.info.macs,
         host_ops=run.host_ops,
         operations=run.operations,
-        quantisation=done.quality.figures,
+        quantisation=quality.outputs.figures,
         provenance=job.provenance,
         unverified=run.unverified,
         warnings=[
-            *run_warnings("no-quality", done.quality.missing),
-            *run_warnings("no-quality", done.tensors.missing),
+            *run_warnings("no-quality", quality.outputs.missing),
+            *run_warnings("no-quality", quality.tensors.missing),
             *model_warnings(job.info),
             *rounding_warnings(run.biases, job.target.accelerator.title),
             *half_range_warnings(centred, job.original, job.target.accelerator.title),
@@ -208,7 +207,7 @@ def report_job(done: Assessed) -> Reported:
         clock = job.target.accelerator.clock_mhz
         stream = stream_document(run.stream, job.options.repeat, report.end_to_end, clock)
         report = report.model_copy(update={"stream": stream})
-    figures = done.tensors.figures
+    figures = quality.tensors.figures
     found = {"floats": list(run.floats), "tensors": figures, "most_lost": where_most_is_lost(figures)}
     report = report.model_copy(update={"functions": run.functions, "limits": run.limits(), **found})
     if run.regions is not None:

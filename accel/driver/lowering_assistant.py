@@ -23,9 +23,9 @@ from accel.accelerator.target import Target
 from accel.errors import CyclopsError
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.region_cache import LoweredBeside, dump_entry
+from accel.lowering.codegen.region_object import dump_object
 from accel.lowering.ir.function_attributes import load_region
-from accel.lowering.pipeline import lower_region, region_words
-from accel.util.arrays import Words
+from accel.lowering.pipeline import lower_region, placed_anywhere
 
 _LENGTH = 8  # bytes of a frame's length
 _BUFFER = 1 << 22  # bytes of requests that wait: the regions of a large network
@@ -39,7 +39,7 @@ class _Order(BaseModel):
     capabilities: str = ""
     region: str = ""
     most: int = 0
-    words: bool = False
+    placed: bool = False
 
 
 class LoweringAssistant:
@@ -58,7 +58,7 @@ class LoweringAssistant:
         self._gone = False
 
     def lower(
-        self, target: Target, region: str, most: int = _ANY_NUMBER, *, words: bool = False
+        self, target: Target, region: str, most: int = _ANY_NUMBER, *, placed: bool = False
     ) -> Future[LoweredBeside]:
         """Begins to lower a region beside; regions are lowered one after the other.
 
@@ -66,7 +66,7 @@ class LoweringAssistant:
             target: what it is for.
             region: the attribute of its function.
             most: the instructions that it may have: of one with more there is no entry.
-            words: whether its words are wanted, its tensors anywhere.
+            placed: whether its object is wanted too, with tensors anywhere.
         """
         answer: Future[LoweredBeside] = Future()
         with self._sending:
@@ -78,7 +78,7 @@ class LoweringAssistant:
                 self._send(_Order(accelerator=target.accelerator.model_dump_json(), capabilities=known))
                 self._target = target
             self._asked.append(answer)
-            self._send(_Order(region=region, most=most, words=words))
+            self._send(_Order(region=region, most=most, placed=placed))
         if self._gone:
             self._give_up()
         return answer
@@ -96,8 +96,8 @@ class LoweringAssistant:
             _send(self._line, order.model_dump_json(exclude_defaults=True).encode())
 
     def _read(self) -> None:
-        while (entry := _receive(self._line)) is not None and (words := _receive(self._line)) is not None:
-            if not self._answered(LoweredBeside(entry or None, words or None)):
+        while (entry := _receive(self._line)) is not None and (placed := _receive(self._line)) is not None:
+            if not self._answered(LoweredBeside(entry or None, placed or None)):
                 break
         self._gone = True
         self._give_up()
@@ -186,16 +186,16 @@ def assist(line: socket.socket) -> None:
             Capabilities.of(target).recall(order.capabilities.encode())
             continue
         assert target is not None
-        entry, words = _lowered(order, target)
+        entry, placed = _lowered(order, target)
         try:
             _send(line, entry)
-            _send(line, words)
+            _send(line, placed)
         except OSError:  # the job is over
             return
 
 
 def _lowered(order: _Order, target: Target) -> tuple[bytes, bytes]:
-    """The region's entry and words; both empty where there are none."""
+    """The region's entry, and its object with tensors placed; both empty where there are none."""
     try:
         lowered = lower_region(load_region(order.region), target, order.most)
     except CyclopsError:
@@ -203,8 +203,7 @@ def _lowered(order: _Order, target: Target) -> tuple[bytes, bytes]:
     if lowered is None:
         return b"", b""
     texts = {stage: record.text() for stage, record in lowered.stages.items()}
-    words: Words | None = region_words(lowered, target.accelerator) if order.words else None
-    return dump_entry(texts, lowered.made), b"" if words is None else words.astype("<u8").tobytes()
+    return dump_entry(texts, lowered.made), dump_object(placed_anywhere(lowered)) if order.placed else b""
 
 
 def _send(line: socket.socket, data: bytes) -> None:

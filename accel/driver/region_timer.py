@@ -1,25 +1,22 @@
 """Cycles of a region alone, for autotuning."""
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-import numpy as np
-
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.lowering_assistant import LoweringAssistant
-from accel.errors import CyclopsError
+from accel.errors import CompileError, CyclopsError
 from accel.isa.decode import decode
 from accel.isa.family import Family
 from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.codegen.like_regions import LikeRegions
-from accel.lowering.codegen.region_cache import LoweredBeside, entered_region, load_entry
+from accel.lowering.codegen.region_cache import LoweredBeside, entered_region
 from accel.lowering.codegen.region_lowering import LoweredRegion
-from accel.lowering.codegen.region_object import RegionObject
-from accel.lowering.ir.function_attributes import buffer_extents, dump_region, fits
-from accel.lowering.pipeline import TRIAL_INSTRUCTIONS, lower_region, region_words
+from accel.lowering.codegen.region_object import dump_object, load_object
+from accel.lowering.ir.function_attributes import dump_region
+from accel.lowering.pipeline import TRIAL_INSTRUCTIONS, lower_region, placed_anywhere
 from accel.region.kinds import AnyRegion
 from accel.util.arrays import Words
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
@@ -28,8 +25,8 @@ from accel.util.content_cache import CacheStore, SealedCache, cache_key
 class RegionTimer:
     """Times regions alone on an accelerator; what is known already is in a cache.
 
-    Cycles are kept under the whole document. The words that they are of are kept under what lowering reads of it, so
-    that a document which differs in time, or in sizes of memories, times them again.
+    Cycles are kept under the whole document. The code that they are of is kept under what lowering reads of it, so
+    that a document which differs in time, or in sizes of memories, times it again.
 
     Attributes:
         lowered: the regions that were compiled for it, by their attribute, so that a job need not compile them again;
@@ -66,25 +63,31 @@ class RegionTimer:
         attributes = [dump_region(region) for region in regions]
         known = {place: self._known_cycles(attribute) for place, attribute in enumerate(attributes)}
         left = [place for place, cycles in known.items() if cycles is None]
-        words = {place: self._known_words(attributes[place]) for place in left}
-        words |= {place: self._like_words(attributes[place]) for place in left if words[place] is None}
-        new = [place for place in left if words[place] is None]
+        found = {place: self._known_words(attributes[place]) for place in left}
+        found |= {place: self._like_words(attributes[place]) for place in left if found[place] is None}
+        new = [place for place in left if found[place] is None]
         beside = self._lowered_beside({place: attributes[place] for place in new[1::2]})
-        for place in new:
-            if place not in beside:
-                words[place] = self._lowered_here(regions[place], attributes[place])
-        for place, answer in beside.items():
-            words[place] = self._words_beside(regions[place], attributes[place], answer.result())
         with ThreadPoolExecutor(len(left) or 1, "trial") as pool:  # timing runs without Python's lock
-            timed = pool.map if len(left) > 1 else map
-            known |= zip(left, timed(lambda place: self._timed(attributes[place], words[place]), left), strict=True)
-        return list(known.values())
+            timing = {
+                place: pool.submit(self._timed, attributes[place], words)
+                for place, words in found.items()
+                if words is not None
+            }
+            for place in sorted(new, key=beside.__contains__):  # those beside take as long, and need nobody meanwhile
+                region, attribute = regions[place], attributes[place]
+                words = (
+                    self._words_beside(region, attribute, beside[place].result())
+                    if place in beside
+                    else self._lowered_here(region, attribute)
+                )
+                timing[place] = pool.submit(self._timed, attribute, words)
+        return [each if place not in timing else timing[place].result() for place, each in known.items()]
 
     def _lowered_beside(self, attributes: Mapping[int, str]) -> dict[int, Future[LoweredBeside]]:
         """Begin to lower regions in another process, if there is one."""
         if self._assistant is None:
             return {}
-        lower, most = partial(self._assistant.lower, self._target, words=True), TRIAL_INSTRUCTIONS + self.spare
+        lower, most = partial(self._assistant.lower, self._target, placed=True), TRIAL_INSTRUCTIONS + self.spare
         return {place: lower(attribute, most) for place, attribute in attributes.items()}
 
     def _known_cycles(self, attribute: str) -> int | None:
@@ -99,14 +102,14 @@ class RegionTimer:
         return cycles
 
     def _known_words(self, attribute: str) -> Words | None:
-        known = self._kept.get(self._words_key(attribute))
-        return None if known is None else _load_words(known, self._target.accelerator)
+        known = self._kept.get(self._code_key(attribute))
+        return None if known is None else _linked(known, self._target.accelerator)
 
-    def _words_key(self, attribute: str) -> str:
-        return cache_key("words", self._unsized, attribute)
+    def _code_key(self, attribute: str) -> str:
+        return cache_key("code", self._unsized, attribute)
 
     def _lowered_here(self, region: AnyRegion, attribute: str) -> Words | None:
-        """The words of a region as :func:`region_words` makes them.
+        """The words of a region as :func:`accel.lowering.pipeline.region_words` makes them.
 
         None for a region that cannot be compiled: the stages will say why, if it is taken.
         """
@@ -116,53 +119,45 @@ class RegionTimer:
             return None
         if lowered is None:
             return None
-        words = region_words(lowered, self._target.accelerator)
         self._like.add(attribute, lambda: lowered)
-        self._keep(attribute, words, lowered, lowered.made)
-        return words
+        return self._keep(attribute, lowered, dump_object(placed_anywhere(lowered)))
 
     def _like_words(self, attribute: str) -> Words | None:
         """The words of a region that is like one that was lowered; None if there is none."""
         found = self._like.find(attribute)
         if found is None:
             return None
-        words = region_words(found, self._target.accelerator)
-        self._keep(attribute, words, found, found.made)
-        return words
+        return self._keep(attribute, found, dump_object(placed_anywhere(found)))
 
     def _words_beside(self, region: AnyRegion, attribute: str, answer: LoweredBeside) -> Words | None:
         """The words of a region that was lowered beside, or, if the process is gone, here."""
         if answer.gone:
             return self._lowered_here(region, attribute)
-        if answer.entry is None or answer.words is None:
+        if answer.entry is None or answer.placed is None:
             return None
-        words = _as_words(answer.words, self._target.accelerator)
         self._like.add(attribute, partial(entered_region, attribute, answer.entry, self._target))
-        self._keep(attribute, words, answer.entry, load_entry(answer.entry)[1])
+        return self._keep(attribute, answer.entry, answer.placed)
+
+    def _keep(self, attribute: str, lowered: LoweredRegion | bytes, placed: bytes) -> Words | None:
+        """Keep a region, and its object with tensors placed; returns the words of that."""
+        words = _linked(placed, self._target.accelerator)
+        if words is not None:
+            self.lowered[attribute] = lowered
+            self.spare -= max(len(words) - TRIAL_INSTRUCTIONS, 0)
+            self._kept.put(self._code_key(attribute), placed)
         return words
 
-    def _keep(self, attribute: str, words: Words, lowered: LoweredRegion | bytes, made: RegionObject) -> None:
-        self.lowered[attribute] = lowered
-        self.spare -= max(len(words) - TRIAL_INSTRUCTIONS, 0)
-        self._kept.put(self._words_key(attribute), _dump_words(words, made))
 
-
-def _dump_words(words: Words, made: RegionObject) -> bytes:
-    """An entry: a line that says what the region needs of each memory, and its words."""
-    return json.dumps(buffer_extents(made.buffers)).encode() + b"\n" + words.astype("<u8").tobytes()
-
-
-def _load_words(entry: bytes, accelerator: Accelerator) -> Words | None:
-    """The words of an entry; None where the region does not fit into the memories, or these are no words of it."""
-    needed, _, words = entry.partition(b"\n")
-    if len(words) % (accelerator.word_bits // 8) or not fits(json.loads(needed), accelerator):
+def _linked(placed: bytes, accelerator: Accelerator) -> Words | None:
+    """The words of a region whose tensors are placed; None where the region lies otherwise in the memories."""
+    try:
+        region = load_object(placed)
+        if not region.is_for(accelerator):
+            return None
+        words, _ = region.link([], accelerator)
+    except (ValueError, CompileError):
         return None
-    return _as_words(words, accelerator)
-
-
-def _as_words(data: bytes, accelerator: Accelerator) -> Words:
-    """Words (n, words_each) of their bytes."""
-    return np.frombuffer(data, "<u8").astype(np.uint64).reshape(-1, accelerator.word_bits // 64)
+    return words
 
 
 def _cycles(words: Words, target: Target, family: Family) -> int | None:

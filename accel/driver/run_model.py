@@ -28,6 +28,7 @@ from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import Report, StageTime
 from accel.simulate.engine import release_free_memory
 from accel.util.content_cache import CacheStore
+from accel.util.thread_turns import short_turns
 from accel.util.whole_files import UNFINISHED, write_whole
 from accel.verify.input_tensors import Tensors, checked_inputs, draw_inputs
 
@@ -133,7 +134,7 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     )
 
     def run(chain: StageChain[Compilation, Reported], begun: float) -> Report:
-        with reference, _Record(out, progress, begun, report_only=report_only) as record:
+        with short_turns(), reference, _Record(out, progress, begun, report_only=report_only) as record:
             return record.finished(chain.run(Compilation(job), record).report)
 
     begun = time.perf_counter()

@@ -1,7 +1,9 @@
 """Costs of instructions: arithmetic over fields, its value for many instructions at once, and its bounds over boxes."""
 
 import functools
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +69,16 @@ class Cost:
                 raise ExpressionError(f"found the name {name}; expected one of {', '.join(sorted(columns))}")
         given = {name: np.asarray(column, np.float64) for name, column in columns.items()}
         shape = np.broadcast_shapes(*(column.shape for column in given.values()))
+        if all(np.isfinite(given[name]).all() for name in self.names):
+            with suppress(FloatingPointError), np.errstate(over="raise", divide="raise", invalid="raise"):
+                return np.array(np.broadcast_to(self._function(given), shape))
         with np.errstate(all="ignore"):  # what is not finite is refused where it comes about
             return np.array(np.broadcast_to(self._of(self.tree, given), shape))
+
+    @functools.cached_property
+    def _function(self) -> "_Evaluate":
+        """What evaluates the tree, unless a value is not finite."""
+        return _function_of(self.tree)
 
     def _of(self, node: Expression, columns: Mapping[str, Float64]) -> Float64:
         below = [self._of(child, columns) for child in children(node)]
@@ -88,6 +98,32 @@ class Cost:
                 raise AssertionError(node)
         _refuse_infinite(node, found)
         return found
+
+
+_Evaluate = Callable[[Mapping[str, Float64]], Float64]
+
+
+def _function_of(node: Expression) -> _Evaluate:
+    """Returns what evaluates a node where all names are finite; NumPy raises where a value is not."""
+    below = [_function_of(child) for child in children(node)]
+    match node:
+        case Literal(value):
+            number = np.asarray(value, np.float64)
+            return lambda _: number if np.isfinite(number) else number - number  # which is invalid
+        case Scalar(name):
+            return operator.itemgetter(name)
+        case Negate():
+            return lambda columns: np.negative(below[0](columns))
+        case Binary(sign):
+            binary, (left, right) = _BINARY[sign], below
+            return lambda columns: binary(left(columns), right(columns))
+        case Call(function):
+            call = _CALLS[function]
+            if len(below) == 1:
+                return lambda columns: call(below[0](columns))
+            return lambda columns: functools.reduce(call, [each(columns) for each in below])
+        case _:
+            raise AssertionError(node)
 
 
 @functools.lru_cache(maxsize=256)  # a plan, a launch and a report ask for the same ones, again and again

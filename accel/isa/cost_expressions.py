@@ -67,7 +67,8 @@ def _value(name: str, accelerator: Accelerator, instruction: Instruction, column
         return float(accelerator.dram.read_latency)
     if isinstance(instruction, Copy) and name in ("elements", "bytes"):
         fields = instruction.copy_fields
-        moved = np.prod([columns(field) for field in (fields.rows, fields.columns) if field is not None], axis=0)
+        counts = (fields.rows, fields.columns, *(dimension.extent for dimension in instruction.dimensions))
+        moved = np.prod([columns(field) for field in counts if field is not None], axis=0)
         if instruction.blocks is not None:
             moved = moved * columns(instruction.blocks.scalars) / accelerator.memory(instruction.memory).element_count
         size = instruction.dram_bytes(accelerator.memory(instruction.memory)) if name == "bytes" else 1

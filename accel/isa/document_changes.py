@@ -66,13 +66,14 @@ def larger_memories(accelerator: Accelerator, deepen: Deepen | None = None) -> I
             raises InvalidAccelerator where there can be none. None: :func:`deepened`.
     """
     make = deepened if deepen is None else deepen
-    for memory in accelerator.memories:
-        text = f"{memory.name} of {_size(2 * memory.depth * memory.element_bytes)}"
+    own = [memory for memory in accelerator.memories if memory.view_of is None]
+    for memory in own:
+        text = f"{memory.name} of {_size(2 * memory.bytes)}"
         yield DocumentChange(
             f"memory-{memory.name}", f"the size of {memory.name}", text, partial(make, accelerator, (memory.name,))
         )
-    if len(accelerator.memories) > 1:
-        names = tuple(memory.name for memory in accelerator.memories)
+    if len(own) > 1:
+        names = tuple(memory.name for memory in own)
         make_all = partial(make, accelerator, names)
         yield DocumentChange("memories", "the sizes of its memories", "all memories twice as large", make_all)
 
@@ -112,13 +113,13 @@ def same_shape(accelerator: Accelerator, derived: Accelerator) -> bool:
 
 
 def deepened(accelerator: Accelerator, names: Collection[str]) -> Accelerator:
-    """Returns a document with the memories ``names`` twice as deep, and fields that address all of them.
+    """Returns a document with the memories ``names`` and views of them twice as deep, and fields that address all.
 
     A field that could address the last element, and now cannot, gets a bit; fields above it move where there is no bit
     between. Whether an instruction still has room for its fields, and can be told from others, is for the checks.
     """
     memories = {
-        each.name: each.model_copy(update={"depth": 2 * each.depth}) if each.name in names else each
+        each.name: each.model_copy(update={"depth": 2 * each.depth}) if each.holder in names else each
         for each in accelerator.memories
     }
     larger = accelerator.model_copy(update={"memories": tuple(memories.values())})

@@ -276,6 +276,11 @@ class Touches:
     end: Int64
     write: Bools
 
+    def of(self, which: Bools) -> "Touches":
+        """Those of ``which`` (ranges,)."""
+        at = np.flatnonzero(which)
+        return Touches(self.instruction[at], self.memory[at], self.begin[at], self.end[at], self.write[at])
+
 
 @runtime_checkable
 class JoinsLaunches(Protocol):
@@ -286,6 +291,33 @@ class JoinsLaunches(Protocol):
 
     def idle_words(self, accelerator: Accelerator, /) -> Mapping[str, Words]:
         """Returns for units the words (words_each,) of an instruction that only waits for tokens and sends them."""
+
+
+@dataclass(frozen=True)
+class PlacedLaunch:
+    """A launch at its place on the chip.
+
+    ``words`` (n, words_each) are those of the launch, ``order`` (n,) where each instruction stood: one may have become
+    several. It touches elements that lie ``moved`` (memories,) further
+    than it was compiled for: what all of them touch is in ``touches``. ``table`` is the address in DRAM of the
+    micro-ops that it walks; None: it loads its own, and stays where it was.
+    """
+
+    words: Words
+    order: Int64
+    moved: Int64
+    touches: Touches
+    table: int | None
+
+
+@runtime_checkable
+class PlacesLaunches(Protocol):
+    """What a family that joins launches may have besides: each of them can have a place of its own on the chip."""
+
+    def placed_launches(
+        self, launches: Sequence[Decoded], read: ReadDram, store: Callable[[bytes], int], /
+    ) -> list[PlacedLaunch]:
+        """Returns launches that run one after the other as one; ``store`` takes bytes for DRAM, and says where."""
 
 
 @runtime_checkable

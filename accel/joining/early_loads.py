@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from accel.accelerator.instructions import Copy
-from accel.isa.decode import decode
+from accel.isa.decode import Decoded, decode
 from accel.isa.family import Boxes, Family, JoinsLaunches, ReadDram
 from accel.joining.token_stream import TokenStream, token_mask, token_stream
 from accel.util.arrays import Bools, Int64, Words
@@ -33,7 +33,7 @@ def early_loads(
     for run in runs:
         order = sorted(run, key=lambda row: bool(late[row]))
         mask = _common_mask(stream, run)
-        if order != run and mask is not None and _apart(stream, np.array(run), family, read):
+        if order != run and mask is not None and fill_apart(stream.decoded, np.array(run), family, read):
             words[run] = (stream.decoded.words[order] & ~mask) | (words[run] & mask)
             places[run] = order
     if (places == np.arange(len(places))).all():
@@ -77,10 +77,9 @@ def reads_of_results(boxes: Boxes, count: int, results: ReadsResults) -> Bools:
     return late
 
 
-def _apart(stream: TokenStream, rows: Int64, family: Family, read: ReadDram) -> bool:
-    """Whether no two of the loads ``rows`` fill the same elements."""
-    assert isinstance(family, JoinsLaunches)
-    touches = family.touches(stream.decoded, rows, read)
+def fill_apart(decoded: Decoded, rows: Int64, family: JoinsLaunches, read: ReadDram) -> bool:
+    """Returns whether no two of the loads ``rows`` of a launch fill the same elements."""
+    touches = family.touches(decoded, rows, read)
     order = np.lexsort((touches.begin, touches.memory))
     memory, begin, end = touches.memory[order], touches.begin[order], touches.end[order]
     return bool(((memory[1:] != memory[:-1]) | (begin[1:] >= end[:-1])).all())

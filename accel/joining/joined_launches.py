@@ -8,18 +8,22 @@ from itertools import groupby
 import numpy as np
 
 from accel.accelerator.document import Accelerator, TokenSync
-from accel.accelerator.instructions import BitField
 from accel.isa.decode import decode
-from accel.isa.family import Family, FencesLaunches, JoinsLaunches, OrdersAccesses, ReadDram
+from accel.isa.family import Family, FencesLaunches, JoinsLaunches, OrdersAccesses, PlacedLaunch, ReadDram
+from accel.isa.field_bits import put_field
 from accel.joining.early_loads import early_loads
 from accel.joining.fenced_launches import FencedLaunches
 from accel.joining.launch_parts import MOST, LaunchPart, own_part
-from accel.joining.token_chain import CannotJoinError, Idle, Member, TokenChain
-from accel.joining.token_stream import Queue, StreamError, token_field, token_stream
+from accel.joining.launch_places import SharedTables, placed_launches
+from accel.joining.ordered_launches import ordered_parts
+from accel.joining.token_chain import STEP, CannotJoinError, Member, TokenChain
+from accel.joining.token_edges import TokenEdges
+from accel.joining.token_stream import Queue, StreamError, TokenStream, token_field, token_mask, token_stream
+from accel.joining.unfinished_accesses import TouchesOf
 from accel.program.program_model import HostStep, Launch, Program
-from accel.util.arrays import Int64, Words
+from accel.util.arrays import Int64, Signed, Words
 
-_WORD = 64  # bits
+_SEVERAL = 2  # launches
 
 
 def can_join(accelerator: Accelerator, family: Family) -> bool:
@@ -58,34 +62,37 @@ def join_launches(program: Program, family: Family) -> Program:
         return program
     parts: list[LaunchPart] = []
     steps: list[Launch | HostStep] = []
-    begin = 0
-    for step, part in _parts(program, family):
+    tables, begin = SharedTables(program), 0
+    for step, part in _parts(program, family, tables):
         if isinstance(step, Launch) and part is not None:
             parts.append(part)
-            step = replace(step, begin=begin, count=len(part.words), joined=part.joined)  # noqa: PLW2901
+            step = replace(part.of(step), begin=begin)  # noqa: PLW2901
             begin += len(part.words)
         steps.append(step)
     if not any(part.joined for part in parts):
         return program
-    return replace(
+    joined = replace(
         program,
         steps=tuple(steps),
         words=np.concatenate([part.words for part in parts]),
         origin=np.concatenate([part.origin for part in parts]),
     )
+    return tables.put_into(joined)
 
 
-def _join_of(program: Program, family: Family) -> Callable[[Sequence[Launch]], list[LaunchPart]]:
+def _join_of(program: Program, family: Family, tables: SharedTables) -> Callable[[Sequence[Launch]], list[LaunchPart]]:
     """What joins launches with no host step between them; it is given them in the order of the program."""
     if _orders_itself(program.accelerator, family):
-        return partial(_in_order, program)
+        return partial(ordered_parts, program, family)
     if _has_fences(program.accelerator, family):
         return FencedLaunches(program, family).parts
-    return partial(_joined, program, family)
+    return partial(_joined, program, family, tables)
 
 
-def _parts(program: Program, family: Family) -> Iterator[tuple[Launch | HostStep, LaunchPart | None]]:
-    join = _join_of(program, family)
+def _parts(
+    program: Program, family: Family, tables: SharedTables
+) -> Iterator[tuple[Launch | HostStep, LaunchPart | None]]:
+    join = _join_of(program, family, tables)
     for host, group in groupby(program.steps, key=lambda step: isinstance(step, HostStep)):
         steps = list(group)
         if host:
@@ -93,16 +100,6 @@ def _parts(program: Program, family: Family) -> Iterator[tuple[Launch | HostStep
         else:
             launches = [step for step in steps if isinstance(step, Launch)]
             yield from zip(launches, join(launches), strict=True)
-
-
-def _in_order(program: Program, launches: Sequence[Launch]) -> list[LaunchPart]:
-    """The parts of launches with no host step between them, on a machine that orders what they do."""
-    found, total = list[LaunchPart](), 0
-    for number, launch in enumerate(launches):
-        joined = number > 0 and not launch.writes and total + launch.count <= MOST
-        total = launch.count + (total if joined else 0)
-        found.append(own_part(program, launch, joined=joined))
-    return found
 
 
 class _Results:
@@ -121,57 +118,87 @@ class _Results:
         return any(begin < last and first < end for first, last in self._made)
 
 
-def _joined(program: Program, family: Family, launches: Sequence[Launch]) -> list[LaunchPart]:
+def _joined(program: Program, family: Family, tables: SharedTables, launches: Sequence[Launch]) -> list[LaunchPart]:
     """The parts of launches with no host step between them."""
     found: list[LaunchPart] = []
-    row = _Row(program, family)
-    for launch in launches:
-        if launch.writes or not row.takes(launch):
-            found += row.parts()
-            row = _Row(program, family)
-            if not row.takes(launch):
-                found.append(own_part(program, launch, joined=False))
-    return [*found, *row.parts()]
+    while len(found) < len(launches):
+        row = _Row(program, family, _together(launches[len(found) :]), tables.copy())
+        found += row.parts()
+        tables.take(row.tables)
+    return found
+
+
+def _together(launches: Sequence[Launch]) -> list[Launch]:
+    """The first of some launches, as many as may run as one."""
+    ends = np.cumsum([launch.count for launch in launches])
+    parted = [number for number, launch in enumerate(launches) if number and (launch.writes or ends[number] > MOST)]
+    return list(launches[: parted[0] if parted else len(launches)])
 
 
 class _Row:
-    """Launches one after the other that are becoming one."""
+    """Launches one after the other, of which as many of the first as can be become one."""
 
-    def __init__(self, program: Program, family: Family) -> None:
+    def __init__(self, program: Program, family: Family, launches: Sequence[Launch], tables: SharedTables) -> None:
         accelerator, sync = program.accelerator, program.accelerator.synchronisation
         assert isinstance(sync, TokenSync)
         assert isinstance(family, JoinsLaunches)
         self._program, self._family, self._read = program, family, _reader(program)
         self._idle = family.idle_words(accelerator)
-        self._chain = TokenChain(accelerator, sync.limit, self._idle, family, self._read)
-        self._launches: list[Launch] = []
-        self._places: list[Int64] = []  # of each launch, where its instructions stood
+        self._launches = launches
+        self._orders: list[Int64] = []  # of each launch, where its instructions stood
         self._results = _Results(program)
+        self.tables = tables
+        self._places = placed_launches(program, family, launches, self._read, tables)
+        self._chain = TokenChain(
+            accelerator, sync.limit, {accelerator.units.index(unit) for unit in self._idle}, family
+        )
+        self._streams: list[tuple[TokenStream, TouchesOf]] = []
+        for launch, place in zip(launches, self._places, strict=True):
+            if not self._takes(launch, place):
+                break
 
-    def takes(self, launch: Launch) -> bool:
+    def _takes(self, launch: Launch, place: PlacedLaunch | None) -> bool:
         """Whether a launch could be joined to those before it; after one that could not, none can."""
-        program = self._program
-        end = launch.begin + launch.count
-        if self._launches and end - self._launches[0].begin > MOST:
-            return False
+        program, family = self._program, self._family
+        words = program.words[launch.begin : launch.begin + launch.count] if place is None else place.words
         try:
-            stream = token_stream(decode(program.accelerator, program.words[launch.begin : end], launch.begin))
-            stream, places = early_loads(stream, self._results.holds, self._family, self._read)
-            self._chain.append(stream)
+            stream = token_stream(decode(program.accelerator, words, launch.begin))
+            stream, order = early_loads(stream, self._results.holds, family, self._read)
+            touches = self._touches(stream, order, place)
+            self._chain.append(stream, touches)
         except (StreamError, CannotJoinError):
+            self._chain = self._chain.again(self._streams)
             return False
-        self._launches.append(launch)
-        self._places.append(places)
+        self._streams.append((stream, touches))
+        self._orders.append(order if place is None else place.order[order])
         self._results.add(launch)
         return True
 
-    def parts(self) -> Iterator[LaunchPart]:
-        """The parts of the launches: of all but the last one without its end."""
-        writer = _Writer(self._program.accelerator, self._idle)
-        for number, (member, launch) in enumerate(zip(self._chain.members, self._launches, strict=True)):
-            origin = self._program.origin[launch.begin : launch.begin + launch.count][self._places[number]]
-            places, words = writer.rewritten(member, last=number == len(self._launches) - 1)
-            yield LaunchPart(words, origin[places], joined=number > 0)
+    def _touches(self, stream: TokenStream, order: Int64, place: PlacedLaunch | None) -> TouchesOf:
+        """What the instructions of a launch touch, which stood in another ``order`` (n,)."""
+        family, read = self._family, self._read
+        assert isinstance(family, JoinsLaunches)
+        if place is None:
+            return lambda rows: family.touches(stream.decoded, rows, read)
+        now = np.empty_like(order)
+        now[order] = np.arange(len(order))
+        touches = replace(place.touches, instruction=now[place.touches.instruction])
+        return lambda rows: touches.of(np.isin(touches.instruction, rows))
+
+    def parts(self) -> list[LaunchPart]:
+        """The parts of the launches that became one, of all but the last one without its end; one is as it was."""
+        members = self._chain.members
+        if len(members) < _SEVERAL:
+            return [own_part(self._program, self._launches[0], joined=False)]
+        self._chain.end()
+        writer = _Writer(self._program.accelerator, self._idle, self._chain.queues)
+        found = list[LaunchPart]()
+        for number, (member, launch, place) in enumerate(zip(members, self._launches, self._places, strict=False)):
+            origin = self._program.origin[launch.begin : launch.begin + launch.count][self._orders[number]]
+            places, words = writer.rewritten(member, last=number == len(members) - 1)
+            part = LaunchPart(words, origin[places], joined=number > 0)
+            found.append(part if place is None else self.tables.placed(part, place))
+        return found
 
 
 def _reader(program: Program) -> ReadDram:
@@ -196,43 +223,36 @@ class _Writer:
 
     accelerator: Accelerator
     idle: Mapping[str, Words]
+    queues: Mapping[Queue, TokenEdges]
 
     def rewritten(self, member: Member, *, last: bool) -> tuple[Int64, Words]:
         """The words of a member with its tokens, and the place (n,) from which each has its origin.
 
         What waits for another launch, and does nothing else, is there because of the seam: its origin is the end's.
         """
-        stream, words = member.stream, member.stream.decoded.words.copy()
-        if not last:
-            for row, queue in stream.drains:
-                _set(words[row], self._field(stream.decoded.kind[row], queue, push=True), value=0)
-        for entries, push in ((member.pops, False), (member.pushes, True)):
-            for row, queue in entries:
-                _set(words[row], self._field(stream.decoded.kind[row], queue, push=push), value=1)
-        count = len(words) if last else stream.count
-        places, idles = np.arange(count), sorted(member.idles, key=lambda idle: idle.row)
-        if not idles:
-            return places, words[:count]
-        rows = [idle.row for idle in idles]
-        added = np.stack([self._idle(idle) for idle in idles])
-        return np.insert(places, rows, len(words) - 1), np.insert(words[:count], rows, added, axis=0)
+        stream, whole = member.stream, member.stream.decoded
+        count = len(whole) if last else stream.count
+        ranks, rows = member.base + np.arange(count) * STEP, np.arange(count)
+        words, kinds = whole.words[:count].copy(), whole.kind[:count]
+        idles = sorted(member.idles, key=lambda idle: idle.rank)
+        if idles:
+            before = [idle.row for idle in idles]
+            added = np.stack([self.idle[self.accelerator.units[idle.unit]] for idle in idles])
+            words, rows = np.insert(words, before, added, axis=0), np.insert(rows, before, len(whole) - 1)
+            kinds = np.insert(kinds, before, decode(self.accelerator, added).kind)
+            ranks = np.insert(ranks, before, [idle.rank for idle in idles])
+        self._put_tokens(words, kinds, ranks)
+        return rows, words
 
-    def _idle(self, idle: Idle) -> Words:
-        word = self.idle[self.accelerator.units[idle.unit]].copy()
-        kind = int(decode(self.accelerator, word[None]).kind[0])
-        for queues, push in ((idle.pops, False), (idle.pushes, True)):
-            for queue in queues:
-                _set(word, self._field(kind, queue, push=push), value=1)
-        return word
-
-    def _field(self, kind: int, queue: Queue, *, push: bool) -> BitField:
-        found = token_field(self.accelerator, self.accelerator.instructions[kind], queue, push=push)
-        assert found is not None
-        return found
-
-
-def _set(word: Words, field: BitField, *, value: int) -> None:
-    """Set a token's field of an instruction (words_each,)."""
-    number, shift = divmod(field.lsb, _WORD)
-    mask = np.uint64(((1 << field.bits) - 1) << shift)
-    word[number] = (word[number] & ~mask) | np.uint64(value << shift)
+    def _put_tokens(self, words: Words, kinds: Signed, ranks: Int64) -> None:
+        """Write the tokens of instructions (n,), and none besides."""
+        for kind in np.unique(kinds).tolist():
+            own = np.flatnonzero(kinds == kind)
+            words[own] &= ~token_mask(self.accelerator, self.accelerator.instructions[kind])
+        for queue, edges in self.queues.items():
+            for tokens, push in ((edges.sent, True), (edges.taken, False)):
+                own = np.flatnonzero(np.isin(ranks, tokens))
+                for kind in np.unique(kinds[own]).tolist():
+                    field = token_field(self.accelerator, self.accelerator.instructions[kind], queue, push=push)
+                    assert field is not None
+                    put_field(words, own[kinds[own] == kind], field, 1)

@@ -1,29 +1,33 @@
 """Launches in a row that become one: tokens at their seams order what one does after the other.
 
-A launch begins and ends without tokens, so that more may be sent behind its last one, to be taken before the first one
-of the launch after it: the n-th taken stays the n-th sent. What must be ordered follows from what the instructions
-access, and what is ordered from vector clocks (how many instructions of each unit a unit knows to have ended), so that
-a load waits for no more than what it reads, or writes over. Units that have no queue from one to the other are ordered
-through a third, by an instruction that does nothing else where none can do it beside its work.
+What must be ordered follows from what the instructions access, and what is ordered from vector clocks (the last
+instruction of each unit that a unit knows to have ended), so that a load waits for no more than what it reads, or
+writes over. Where a token is added, those of a launch's own that it makes needless go. Units that have no queue from
+one to the other are ordered through a third, by an instruction that knows already, or by one that does nothing else.
 
 Nothing waits for ever: every token is sent before the place, in the order of the program, where it is taken.
 """
 
-from bisect import bisect_left, bisect_right, insort
-from collections import deque
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from accel.accelerator.document import Accelerator
-from accel.isa.family import Family, ReadDram
-from accel.joining.token_stream import Place, Queue, TokenStream, queues_of
-from accel.joining.unfinished_accesses import Accesses, StreamAccesses
-from accel.util.arrays import Int64, Words
+from accel.accelerator.instructions import Copy
+from accel.isa.family import Family
+from accel.joining.token_edges import Rank, TokenEdges
+from accel.joining.token_stream import Queue, TokenStream, queues_of, token_field
+from accel.joining.unfinished_accesses import Accesses, StreamAccesses, TouchesOf
+from accel.util.arrays import Int64
 
-Clock = tuple[int, ...]
-"""Of each unit, how many of its instructions have ended for certain."""
+STEP = 1 << 12
+"""Ranks from one instruction to the next: so many may be put between."""
+_AHEAD = 2  # steps of a launch for which it loads ahead
+
+Clock = tuple[Rank, ...]
+"""Of each unit, the last of its instructions that has ended for certain; -1: none."""
 
 
 class CannotJoinError(Exception):
@@ -32,63 +36,62 @@ class CannotJoinError(Exception):
 
 @dataclass(frozen=True)
 class Idle:
-    """An instruction that is put before instruction ``row``: it takes tokens and sends them, and does nothing."""
+    """An instruction of a unit that is put before instruction ``row`` to wait for a token or to send one."""
 
     row: int
     unit: int
-    pops: tuple[Queue, ...]
-    pushes: tuple[Queue, ...]
+    rank: Rank
 
 
-@dataclass
+@dataclass(eq=False)
 class Member:
-    """A launch of a chain: where its units' places begin, (units,), and what is added to its instructions."""
+    """A launch of a chain, whose instructions have the ranks from ``base`` on."""
 
     stream: TokenStream
-    base: Int64
-    pops: list[tuple[int, Queue]] = field(default_factory=list)
-    pushes: list[tuple[int, Queue]] = field(default_factory=list)
+    base: Rank
     idles: list[Idle] = field(default_factory=list)
 
+    def rank(self, row: int) -> Rank:
+        """Returns the rank of an instruction."""
+        return self.base + row * STEP
 
-@dataclass
-class _QueueState:
-    """A queue so far: clocks of tokens that nobody took, places of senders and takers, the last of earlier launches.
-
-    ``last`` is that of the last sender behind which more may be sent, ``checked`` how many were found to have room.
-    """
-
-    flight: deque[Clock] = field(default_factory=deque)
-    sent: list[Place] = field(default_factory=list)
-    checked: int = 0
-    last: Place = -1
-    taken: list[Place] = field(default_factory=list)
+    def row(self, rank: Rank) -> int:
+        """Returns the instruction of a rank, or the one before what was put there."""
+        return (rank - self.base) // STEP
 
 
 class _Knowledge:
-    """What a unit knows, by place: what it knew as it began an instruction holds until the next entry."""
+    """What a unit knows: what it knew as it began an instruction holds until the next entry."""
 
     def __init__(self, units: int) -> None:
-        self._places: list[Place] = [-1]
-        self._clocks: list[Clock] = [(0,) * units]
+        self._ranks: list[Rank] = [-1]
+        self._clocks: list[Clock] = [(-1,) * units]
 
     @property
     def now(self) -> Clock:
         return self._clocks[-1]
 
-    def learn(self, place: Place, clock: Clock) -> None:
-        merged = _merged(self.now, clock)
-        if merged != self.now:
-            self._places.append(place)
-            self._clocks.append(merged)
+    def learn(self, rank: Rank, clock: Clock) -> None:
+        """Note what is known from an instruction on, which may stand before the last one."""
+        at = bisect_right(self._ranks, rank)
+        merged = _merged(self._clocks[at - 1], clock)
+        if merged == self._clocks[at - 1]:
+            return
+        self._ranks.insert(at, rank)
+        self._clocks.insert(at, merged)
+        for later in range(at + 1, len(self._ranks)):
+            merged = _merged(self._clocks[later], clock)
+            if merged == self._clocks[later]:
+                return
+            self._clocks[later] = merged
 
-    def at(self, place: Place) -> Clock:
-        return self._clocks[bisect_right(self._places, place) - 1]
+    def at(self, rank: Rank) -> Clock:
+        return self._clocks[bisect_right(self._ranks, rank) - 1]
 
-    def since(self, unit: int, place: Place) -> Place | None:
+    def since(self, unit: int, rank: Rank) -> Rank | None:
         """The first instruction that begins when that of ``unit`` has ended; None where none does."""
-        found = bisect_left(self._clocks, place + 1, key=lambda clock: clock[unit])
-        return self._places[found] if found < len(self._places) else None
+        found = bisect_left(self._clocks, rank, key=lambda clock: clock[unit])
+        return self._ranks[found] if found < len(self._ranks) else None
 
 
 def _merged(one: Clock, other: Clock) -> Clock:
@@ -98,189 +101,165 @@ def _merged(one: Clock, other: Clock) -> Clock:
 class TokenChain:
     """Launches that have been joined so far."""
 
-    def __init__(
-        self, accelerator: Accelerator, limit: int, idle: Mapping[str, Words], family: Family, read: ReadDram
-    ) -> None:
+    def __init__(self, accelerator: Accelerator, limit: int, idle: Collection[int], family: Family) -> None:
         units = len(accelerator.units)
         self.members: list[Member] = []
-        self._limit, self._family, self._read = limit, family, read
-        self._idle = {accelerator.units.index(unit) for unit in idle}
-        self._queues = {queue: _QueueState() for queue in queues_of(accelerator)}
+        self.queues = {queue: TokenEdges() for queue in queues_of(accelerator)}
+        self._accelerator, self._limit, self._family = accelerator, limit, family
+        self._idle = idle
+        self._into = {unit: [queue for queue in self.queues if queue.receiver == unit] for unit in range(units)}
         self._known = [_Knowledge(units) for _ in range(units)]
-        self._counts = np.zeros(units, np.int64)
+        self._last = np.full(units, -1, np.int64)
+        self._next = STEP
         self._accesses = Accesses.none()
-        self._added: list[tuple[Member, list[tuple[int, Queue]], int, Queue]] = []
 
-    def append(self, stream: TokenStream) -> None:
-        """Join a launch to those before it.
+    def append(self, stream: TokenStream, touches: TouchesOf) -> None:
+        """Join a launch, of which ``touches`` says what it touches on the chip, to those before it.
 
         Raises:
-            CannotJoinError: it cannot be; the members so far stay as they are, and nothing more can be appended.
+            CannotJoinError: it cannot be, and the chain is of no more use.
         """
-        member = Member(stream, self._counts.copy())
-        accesses = StreamAccesses(stream, member.base, self._family, self._read)
+        member = Member(stream, self._next)
+        ranks = member.base + np.arange(len(stream.decoded)) * STEP
+        accesses = StreamAccesses(stream, ranks, self._family, touches)
         self.members.append(member)
-        self._added = []
-        try:
-            self._run(member, accesses.first())
-            self._check_room()
-        except CannotJoinError:
-            self.members.pop()
-            raise
-        for _, where, row, queue in self._added:
-            where.append((row, queue))
-        for queue, row in stream.last_push.items():
-            self._queues[queue].last = int(member.base[queue.sender]) + stream.place[row]
-        self._counts = member.base + np.array([len(rows) for rows in stream.rows], np.int64)
+        for queue, edges in stream.edges().items():
+            self.queues[queue].sent += [member.rank(row) for row, _ in edges]
+            self.queues[queue].taken += [member.rank(row) for _, row in edges]
+        self._run(member, accesses.first())
+        self._check_room()
+        self._next = member.base + stream.count * STEP
+        for unit, rows in enumerate(stream.rows):
+            self._last[unit] = member.rank(rows[-1]) if rows else self._last[unit]
         known = self._known_by_all()
         self._accesses = self._accesses.unfinished(known) + accesses.unfinished(known)
 
+    def again(self, launches: Sequence[tuple[TokenStream, TouchesOf]]) -> "TokenChain":
+        """Returns another chain for the same machine, of launches that were joined before."""
+        chain = TokenChain(self._accelerator, self._limit, self._idle, self._family)
+        for stream, touches in launches:
+            chain.append(stream, touches)
+        return chain
+
+    def end(self) -> None:
+        """Let the last launch end as it did by itself."""
+        member = self.members[-1]
+        for row, queue in member.stream.drains:
+            self.queues[queue].add(member.rank(row), member.rank(member.stream.count))
+
     def _known_by_all(self) -> Int64:
-        """Of each unit (units,), how many of its instructions every other one knows to have ended."""
+        """Of each unit (units,), the last instruction that every other one knows to have ended."""
         clocks = np.array([knowledge.now for knowledge in self._known], np.int64)
         np.fill_diagonal(clocks, np.iinfo(np.int64).max)
-        return clocks.min(axis=0) if len(clocks) > 1 else self._counts
+        return clocks.min(axis=0) if len(clocks) > 1 else self._last
 
     def _run(self, member: Member, accesses: Iterator[Accesses]) -> None:
-        row, open_ = 0, bool((self._known_by_all() < member.base).any())
+        row, open_ = 0, bool((self._known_by_all() < self._last).any())
         while open_ and row < member.stream.count:
             self._step(member, row, next(accesses))
             row += 1
-            open_ = bool((self._known_by_all() < member.base).any())
-        for later in member.stream.token_rows(row):
+            open_ = bool((self._known_by_all() < self._last).any())
+        for later in member.stream.taking(row):
             self._step(member, later, None)
 
     def _step(self, member: Member, row: int, accesses: Accesses | None) -> None:
-        stream = member.stream
-        unit = stream.unit[row]
-        place = int(member.base[unit]) + stream.place[row]
-        for queue in stream.pops[row]:
-            state = self._queues[queue]
-            self._known[unit].learn(place, state.flight.popleft())
-            insort(state.taken, place)
+        unit, rank = member.stream.unit[row], member.rank(row)
+        for queue in self._into[unit]:
+            sender = self.queues[queue].sender(rank)
+            if sender is not None:
+                self._known[unit].learn(rank, self._ended(queue.sender, sender))
         for other, awaited in self._accesses.awaited_by(accesses, unit).items() if accesses is not None else ():
-            if self._known[unit].now[other] <= awaited:
-                self._order(member, row, place, Queue(other, unit), awaited)
-        for queue in stream.pushes[row]:
-            self._send(queue, place)
-            self._queues[queue].flight.append(self._ended(unit, place))
+            if self._known[unit].now[other] < awaited:
+                self._order(member, row, Queue(other, unit), awaited)
 
-    def _ended(self, unit: int, place: Place) -> Clock:
+    def _ended(self, unit: int, rank: Rank) -> Clock:
         """What is known when an instruction has ended."""
-        clock = list(self._known[unit].at(place))
-        clock[unit] = place + 1
+        clock = list(self._known[unit].at(rank))
+        clock[unit] = rank
         return tuple(clock)
-
-    def _send(self, queue: Queue, place: Place) -> None:
-        """Note a token that the instruction at ``place`` sends."""
-        state = self._queues[queue]
-        insort(state.sent, place)
-        state.checked = min(state.checked, bisect_left(state.sent, place))
 
     def _check_room(self) -> None:
         """Refuse a queue that would hold more tokens than it can, however slow its receiver is."""
-        for queue, state in self._queues.items():
-            for number in range(state.checked, len(state.sent)):
-                known = self._known[queue.sender].at(state.sent[number])[queue.receiver]
-                if number + 1 - bisect_left(state.taken, known) > self._limit:
+        for queue, edges in self.queues.items():
+            for number in range(edges.checked, len(edges.sent)):
+                known = self._known[queue.sender].at(edges.sent[number])[queue.receiver]
+                if number + 1 - bisect_right(edges.taken, known) > self._limit:
                     raise CannotJoinError("a queue would hold more tokens than it can")
-            state.checked = len(state.sent)
+            edges.checked = len(edges.sent)
 
-    def _order(self, member: Member, row: int, place: Place, wanted: Queue, awaited: Place) -> None:
+    def _order(self, member: Member, row: int, wanted: Queue, awaited: Rank) -> None:
         """Let the instruction at ``row`` wait for one of another unit, directly or through a third."""
-        if wanted in self._queues:
-            token = self._push(member, row, wanted, awaited)
-            self._take(member, row, place, wanted, token)
+        if wanted in self.queues:
+            self._send(wanted, awaited, member.rank(row))
             return
         for through in range(len(self._known)):
             first, second = Queue(wanted.sender, through), Queue(through, wanted.receiver)
-            if first in self._queues and second in self._queues:
-                found = self._told(member, row, second, wanted.sender, awaited)
-                token = self._relayed(member, row, first, second, awaited) if found is None else found
-                self._take(member, row, place, second, token)
+            if first in self.queues and second in self.queues:
+                self._send(second, self._relay(member, row, first, second, awaited), member.rank(row))
                 return
         raise CannotJoinError("two units that touch the same have no way to wait for each other")
 
-    def _told(self, member: Member, row: int, queue: Queue, unit: int, awaited: Place) -> Clock | None:
-        """Let an instruction that begins after the awaited one send a token; None where none can."""
-        since = self._known[queue.sender].since(unit, awaited)
-        if since is None:
-            return None
-        place = max(since, self._queues[queue].last + 1)
-        able = place < self._next(member, row, queue.sender, queue)
-        return self._push(member, row, queue, place) if able else None
+    def _send(self, queue: Queue, sent: Rank, taken: Rank) -> None:
+        """Let an instruction wait for another one, by a token."""
+        for rank, push in ((sent, True), (taken, False)):
+            self._check_able(rank, queue, push=push)
+        self.queues[queue].add(sent, taken)
+        self._known[queue.receiver].learn(taken, self._ended(queue.sender, sent))
 
-    def _next(self, member: Member, row: int, unit: int, queue: Queue | None = None) -> Place:
-        """The place behind all instructions of a unit before ``row``, and before its own first token to ``queue``."""
-        end = row if queue is None else min(row, member.stream.first_push.get(queue, row))
-        return int(member.base[unit]) + bisect_left(member.stream.rows[unit], end)
+    def _check_able(self, rank: Rank, queue: Queue, *, push: bool) -> None:
+        member = next(each for each in reversed(self.members) if each.base <= rank or each is self.members[0])
+        if rank % STEP == 0:
+            kind = self._accelerator.instructions[member.stream.decoded.kind[member.row(rank)]]
+            if token_field(self._accelerator, kind, queue, push=push) is None:
+                raise CannotJoinError("an instruction has no such token")
 
-    def _push(self, member: Member, row: int, queue: Queue, place: Place) -> Clock:
-        """Let the instruction at ``place``, before ``row``, send a token, behind all that were sent."""
-        state = self._queues[queue]
-        if not state.last < place < self._next(member, row, queue.sender, queue):
-            raise CannotJoinError("a token would be sent out of turn")
-        self._send(queue, place)
-        state.last = place
-        sender = next(each for each in reversed(self.members) if each.base[queue.sender] <= place)
-        row = sender.stream.rows[queue.sender][place - int(sender.base[queue.sender])]
-        self._added.append((sender, sender.pushes, row, queue))
-        return self._ended(queue.sender, place)
+    def _relay(self, member: Member, row: int, first: Queue, second: Queue, awaited: Rank) -> Rank:
+        """Returns an instruction of a third unit before ``row`` that begins when the awaited one has ended.
 
-    def _relayed(self, member: Member, row: int, first: Queue, second: Queue, awaited: Place) -> Clock:
-        """Put an instruction into the stream that takes a token, if its unit must, and sends one on."""
-        stream, unit = member.stream, first.receiver
-        self._check_idle(unit)
-        at = min(row, stream.first_push.get(second, row), stream.first_pop.get(first, row))
-        place = self._next(member, at, unit)
-        if self._queues[second].last >= place:
-            raise CannotJoinError("an instruction put between would send another's token")
-        self._take_before(member, first, at, place)
-        clock = self._known[unit].at(place - 1)
-        pops: tuple[Queue, ...] = ()
-        if clock[first.sender] <= awaited:
-            state = self._queues[first]
-            token = self._push(member, at, first, max(awaited, state.last + 1))
-            clock, pops = _merged(clock, token), (first,)
-            insort(state.taken, place)
-        self._known[unit].learn(self._next(member, row, unit), clock)
-        self._send(second, place - 1)
-        self._queues[second].last = max(self._queues[second].last, place - 1)
-        member.idles.append(Idle(at, unit, pops, (second,)))
-        return tuple(place if other == unit else count for other, count in enumerate(clock))
-
-    def _take_before(self, member: Member, queue: Queue, at: int, place: Place) -> None:
-        """Let tokens that instructions from ``at`` on were to take be taken before it: one put there takes the next."""
-        later = [each for each in self._added if each[1] is member.pops and each[3] == queue and each[2] >= at]
-        if later and any(
-            where is member.pushes and other == queue and row >= at for _, where, row, other in self._added
-        ):
-            raise CannotJoinError("a token would be taken before it is sent")
-        self._added = [each for each in self._added if not any(each is one for one in later)]
-        state = self._queues[queue]
-        for each in later:
-            state.taken.remove(int(member.base[queue.receiver]) + member.stream.place[each[2]])
-            insort(state.taken, place)
-            member.idles.append(Idle(at, queue.receiver, (queue,), ()))
-
-    def _take(self, member: Member, row: int, place: Place, queue: Queue, token: Clock) -> None:
-        """Let the instruction at ``row``, or one of its unit before it, take a token before any of its own."""
-        stream, unit = member.stream, queue.receiver
-        begin = int(member.base[unit])
-        busy = {at for _, where, at, other in self._added if where is member.pops and other == queue}
-        end = min(row + 1, stream.first_pop.get(queue, stream.count))
-        rows = stream.rows[unit]
-        free = next((at for at in reversed(rows[: bisect_left(rows, end)]) if at not in busy), None)
-        if free is not None:
-            self._added.append((member, member.pops, free, queue))
-            insort(self._queues[queue].taken, begin + stream.place[free])
-        else:
-            self._check_idle(unit)
-            at = min(row, stream.first_pop.get(queue, row))
-            member.idles.append(Idle(at, unit, (queue,), ()))
-            insort(self._queues[queue].taken, self._next(member, at, unit))
-        self._known[unit].learn(place, token)
-
-    def _check_idle(self, unit: int) -> None:
+        It is one that does nothing else where none knows in time.
+        """
+        unit = first.receiver
+        host, at = self._relay_place(member, row, second, awaited)
+        since = self._known[unit].since(first.sender, awaited)
+        if since is not None and since < host.rank(at):
+            return since
         if unit not in self._idle:
             raise CannotJoinError("a unit has no instruction that does nothing")
+        begin = host.rank(at - 1)
+        rank = max([begin, *(idle.rank for idle in host.idles if idle.row == at)]) + 1
+        if rank == begin + STEP:
+            raise CannotJoinError("too many instructions would be put between two")
+        host.idles.append(Idle(at, unit, rank))
+        self._send(first, awaited, rank)
+        return rank
+
+    def _relay_place(self, member: Member, row: int, queue: Queue, awaited: Rank) -> tuple[Member, int]:
+        """The instruction before which one may be put that the one at ``row`` waits for, and its launch.
+
+        A load waits for one behind all that it waits for already, and behind the step before the last one whose loads
+        are before it, as loads of a launch by itself do: what is put further ahead would have that step wait as well.
+        A step more goes by while what is awaited ends, if there is one, or else what its unit waits for next.
+        """
+        instruction = self._accelerator.instructions[member.stream.decoded.kind[row]]
+        back = self.queues.get(Queue(queue.receiver, queue.sender))
+        if back is None or not (isinstance(instruction, Copy) and instruction.direction == "load"):
+            return member, row
+        rank = member.rank(row)
+        end = min(bisect_left(back.sent, rank), bisect_left(back.taken, rank))
+        later = back.taken[bisect_right(back.taken, awaited, hi=end) : end][:1]
+        ahead = back.taken[max(end - _AHEAD, 0) : end][:1]
+        behind = max(*(later or [self._before_next(awaited)]), self.queues[queue].before(rank), *ahead)
+        behind = min(behind, rank - STEP)
+        host = next(each for each in reversed(self.members) if each.base <= behind)
+        at = host.row(behind) + 1
+        return (host, at) if host is member or at < host.stream.count else (self._next_to(host), 0)
+
+    def _before_next(self, awaited: Rank) -> Rank:
+        """The last instruction before the next one of the same unit; the awaited one where its launch has none."""
+        host = next(each for each in reversed(self.members) if each.base <= awaited)
+        rows = host.stream.rows[host.stream.unit[host.row(awaited)]]
+        following = rows[bisect_right(rows, host.row(awaited)) :][:1]
+        return host.rank(following[0] - 1) if following else awaited
+
+    def _next_to(self, member: Member) -> Member:
+        return self.members[self.members.index(member) + 1]

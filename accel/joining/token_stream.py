@@ -1,7 +1,7 @@
 """A launch of a machine with tokens as the joining of launches sees it: units, tokens, and what it leaves out."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +12,6 @@ from accel.isa.decode import Decoded
 from accel.util.arrays import Int64, Words
 
 _WORD = 64  # bits
-
-Place = int
-"""An instruction's number among those of its unit."""
 
 
 class Queue(NamedTuple):
@@ -36,31 +33,32 @@ class TokenStream:
         decoded: all its instructions.
         count: how many are not its end, the first ones.
         unit: (count,) their units.
-        place: (count,) their places in their units.
         rows: of each unit, its instructions.
         pops: (count,) queues from which each takes a token.
         pushes: (count,) queues to which each sends one.
         drains: what the end takes: instruction and queue, whose token is not sent where there is no end.
-        first_pop: the first instruction that takes from a queue.
-        first_push: the first instruction that sends to a queue, and
-        last_push: the last one.
     """
 
     decoded: Decoded
     count: int
     unit: Sequence[int]
-    place: Sequence[Place]
     rows: Sequence[Sequence[int]]
     pops: Sequence[Sequence[Queue]]
     pushes: Sequence[Sequence[Queue]]
     drains: Sequence[tuple[int, Queue]]
-    first_pop: Mapping[Queue, int] = field(default_factory=dict)
-    first_push: Mapping[Queue, int] = field(default_factory=dict)
-    last_push: Mapping[Queue, int] = field(default_factory=dict)
 
-    def token_rows(self, begin: int) -> list[int]:
-        """Returns the instructions from ``begin`` on that take or send a token."""
-        return [row for row in range(begin, self.count) if self.pops[row] or self.pushes[row]]
+    def taking(self, begin: int) -> list[int]:
+        """Returns the instructions from ``begin`` on that take a token."""
+        return [row for row in range(begin, self.count) if self.pops[row]]
+
+    def edges(self) -> dict[Queue, list[tuple[int, int]]]:
+        """Returns of each queue who sends each token, and who takes it."""
+        sent, taken = dict[Queue, list[int]](), dict[Queue, list[int]]()
+        for tokens, found in ((self.pushes, sent), (self.pops, taken)):
+            for row, queues in enumerate(tokens):
+                for queue in queues:
+                    found.setdefault(queue, []).append(row)
+        return {queue: list(zip(rows, taken[queue], strict=True)) for queue, rows in sent.items()}
 
 
 def queues_of(accelerator: Accelerator) -> frozenset[Queue]:
@@ -103,23 +101,15 @@ def token_stream(decoded: Decoded) -> TokenStream:
     if len(ends) and pushes[count]:
         raise StreamError("FINISH sends a token")
     _check_balanced(pops[:count], pushes[:count])
-    place, rows = np.zeros(count, np.int64), []
-    for unit in range(len(accelerator.units)):
-        own = np.flatnonzero(units[:count] == unit)
-        place[own] = np.arange(len(own))
-        rows.append(own.tolist())
+    rows = [np.flatnonzero(units[:count] == unit).tolist() for unit in range(len(accelerator.units))]
     return TokenStream(
         decoded,
         count,
         units[:count].tolist(),
-        place.tolist(),
         rows,
         pops[:count],
         pushes[:count],
         drains,
-        _first(pops[:count]),
-        _first(pushes[:count]),
-        {queue: row for row, queues in enumerate(pushes[:count]) for queue in queues},
     )
 
 
@@ -156,11 +146,3 @@ def _check_balanced(pops: Sequence[Sequence[Queue]], pushes: Sequence[Sequence[Q
                 counts[queue] = counts.get(queue, 0) + change
     if any(counts.values()):
         raise StreamError("it leaves tokens, or takes more than it sends")
-
-
-def _first(tokens: Sequence[Sequence[Queue]]) -> dict[Queue, int]:
-    found: dict[Queue, int] = {}
-    for row, queues in enumerate(tokens):
-        for queue in queues:
-            found.setdefault(queue, row)
-    return found

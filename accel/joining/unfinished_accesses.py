@@ -1,28 +1,28 @@
 """Accesses of instructions that some unit does not know to have ended, and which of them another access must follow."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from accel.isa.decode import Decoded
-from accel.isa.family import Boxes, Family, JoinsLaunches, ReadDram
+from accel.isa.family import Boxes, Family, Touches
 from accel.joining.token_stream import TokenStream
 from accel.util.arrays import Int64
 
 _FIRST_BATCH = 64  # instructions whose accesses are asked for at once; twice as many each time
 _CHIP = 6
-_UNIT, _PLACE, _MEMORY, _BEGIN, _END, _WRITE = range(_CHIP)
+_UNIT, _RANK, _MEMORY, _BEGIN, _END, _WRITE = range(_CHIP)
 _DRAM = 7
-_ROWS, _STRIDE, _BYTES, _WRITES = range(3, _DRAM)  # behind unit, place and begin
+_ROWS, _STRIDE, _BYTES, _WRITES = range(3, _DRAM)  # behind unit, rank and begin
 _FROM = 2
 
 
 @dataclass(frozen=True)
 class Accesses:
-    """Accesses by instructions of one launch, a row each: of the chip (m, 6), and of DRAM (d, 7).
+    """Accesses by instructions, a row each: of the chip (m, 6), and of DRAM (d, 7).
 
-    Columns: unit, place, memory, begin, end, whether it writes; of DRAM: unit, place, first byte, rows, bytes from row
+    Columns: unit, rank, memory, begin, end, whether it writes; of DRAM: unit, rank, first byte, rows, bytes from row
     to row, bytes of a row, whether it writes.
     """
 
@@ -38,16 +38,12 @@ class Accesses:
         return Accesses(np.concatenate([self.chip, other.chip]), np.concatenate([self.dram, other.dram]))
 
     def unfinished(self, known: Int64) -> "Accesses":
-        """Those by instructions that are not among the first ``known`` (units,) of their unit."""
-        chip, dram = (table[table[:, _PLACE] >= known[table[:, _UNIT]]] for table in (self.chip, self.dram))
+        """Those by instructions behind the ones ``known`` (units,) of their units."""
+        chip, dram = (table[table[:, _RANK] > known[table[:, _UNIT]]] for table in (self.chip, self.dram))
         return Accesses(chip, dram)
 
-    def by(self, place: int) -> "Accesses":
-        """Those of the instruction at a place, where all are of one unit."""
-        return Accesses(self.chip[self.chip[:, _PLACE] == place], self.dram[self.dram[:, _PLACE] == place])
-
     def awaited_by(self, later: "Accesses", unit: int) -> dict[int, int]:
-        """Returns the last place of each other unit with an access that one of ``later``, of ``unit``, must follow."""
+        """Returns the last rank of each other unit with an access that one of ``later``, of ``unit``, must follow."""
         found: dict[int, int] = {}
         for access in later.chip:
             chip = self.chip
@@ -63,7 +59,7 @@ class Accesses:
 
 def _latest(found: dict[int, int], table: Int64) -> None:
     for unit in np.unique(table[:, _UNIT]).tolist():
-        found[unit] = max(found.get(unit, -1), int(table[table[:, _UNIT] == unit, _PLACE].max()))
+        found[unit] = max(found.get(unit, -1), int(table[table[:, _UNIT] == unit, _RANK].max()))
 
 
 def _share(one: Int64, other: Int64) -> bool:
@@ -82,11 +78,15 @@ def _hull(access: Int64) -> tuple[int, int]:
     return begin + min(reach, 0), begin + max(reach, 0) + int(access[_BYTES])
 
 
+TouchesOf = Callable[[Int64], Touches]
+"""What some instructions (m,) of a launch touch on the chip."""
+
+
 class StreamAccesses:
     """The accesses of a launch, asked for in batches of instructions as they are needed."""
 
-    def __init__(self, stream: TokenStream, base: Int64, family: Family, read: ReadDram) -> None:
-        self._stream, self._base, self._family, self._read = stream, base, family, read
+    def __init__(self, stream: TokenStream, ranks: Int64, family: Family, touches: TouchesOf) -> None:
+        self._stream, self._ranks, self._touches = stream, ranks, touches
         self._boxes = family.boxes(stream.decoded)
 
     def first(self) -> Iterator[Accesses]:
@@ -100,16 +100,14 @@ class StreamAccesses:
             begin, size = begin + size, 2 * size
 
     def unfinished(self, known: Int64) -> Accesses:
-        """Returns those of instructions that are not among the first ``known`` (units,) of their unit."""
-        unit, place = np.array(self._stream.unit, np.int64), np.array(self._stream.place, np.int64)
-        chip, dram, _, _ = self._tables(np.flatnonzero(place + self._base[unit] >= known[unit]))
+        """Returns those of instructions behind the ones ``known`` (units,) of their units."""
+        unit = np.array(self._stream.unit, np.int64)
+        chip, dram, _, _ = self._tables(np.flatnonzero(self._ranks[: len(unit)] > known[unit]))
         return Accesses(chip, dram)
 
     def _tables(self, rows: Int64) -> tuple[Int64, Int64, Int64, Int64]:
         """Both tables of some instructions, and which instruction each access is by."""
-        family, decoded = self._family, self._stream.decoded
-        assert isinstance(family, JoinsLaunches)
-        touches = family.touches(decoded, rows, self._read)
+        touches = self._touches(rows)
         chip = [touches.memory, touches.begin, touches.end, touches.write]
         boxes = self._boxes.of(np.isin(self._boxes.instruction, rows))
         dram = [boxes.begin, boxes.rows, boxes.row_stride, boxes.row_bytes, boxes.write]
@@ -122,7 +120,7 @@ class StreamAccesses:
 
     def _whose(self, instructions: Int64) -> tuple[Int64, Int64]:
         unit = np.array(self._stream.unit, np.int64)[instructions]
-        return unit, np.array(self._stream.place, np.int64)[instructions] + self._base[unit]
+        return unit, self._ranks[instructions]
 
 
 def stores_by(decoded: Decoded, boxes: Boxes) -> set[str]:

@@ -7,7 +7,7 @@ Each stage takes the module as the one before left it, and the target. To follow
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import ir, tirx
@@ -71,8 +71,13 @@ def lower_region(region: AnyRegion, target: Target, most: int = TRIAL_INSTRUCTIO
 
 def region_words(lowered: LoweredRegion, accelerator: Accelerator) -> Words:
     """Returns the instruction words (n, words_each) of a region whose tensors lie anywhere, and not over each other."""
-    words, _ = lowered.made.code.link(_apart(lowered.packed, lowered.made), accelerator)
+    words, _ = placed_anywhere(lowered).link([], accelerator)
     return words
+
+
+def placed_anywhere(lowered: LoweredRegion) -> RegionObject:
+    """Returns the object of a region whose tensors lie anywhere, and not over each other; linking takes no address."""
+    return replace(lowered.made, code=lowered.made.code.bound(_apart(lowered.packed, lowered.made)))
 
 
 def _apart(function: tirx.PrimFunc, made: RegionObject) -> list[int]:

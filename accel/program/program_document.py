@@ -77,6 +77,10 @@ class LaunchEntry(DocumentModel):
     outputs: Names
     writes: Annotated[Names, Field(description="segments whose `data` the host writes right before it")] = ()
     joined: Annotated[bool, Field(strict=True, description="whether it runs in one with the launch before it")] = False
+    moved: Annotated[
+        dict[Name, Annotated[int, Field(strict=True, gt=-(1 << 31), lt=1 << 31)]],
+        Field(max_length=64, description="memory -> elements by which its buffers lie further than allocated"),
+    ] = Field(default_factory=dict)
 
 
 class HostEntry(DocumentModel):

@@ -62,7 +62,8 @@ class Launch:
     ``macs`` are the model's multiply-accumulates computed here (padding not counted). ``writes`` names segments whose
     contents in the program's image the host puts into DRAM right before this launch, and not before the run. One that
     is ``joined`` runs in one with the launch right before it, which has no end of its own: the host starts them
-    together, and is told of the last one's end.
+    together, and is told of the last one's end. ``moved`` says, by memory, how many elements further its buffers lie
+    than they were allocated, and of a table of micro-ops that it walks one that others walk too.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Launch:
     outputs: tuple[str, ...]
     writes: tuple[str, ...] = ()
     joined: bool = False
+    moved: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

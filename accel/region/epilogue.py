@@ -37,6 +37,10 @@ INT8 = (-128, 127)
 Relu = Literal["", "sums", "floats", "product", "rounded", "clipped", "narrowed"]
 
 
+ChannelOperand = Literal["factor", "shift", "bias"]
+"""What a store may read of each channel."""
+
+
 @dataclass(frozen=True)
 class Scaling:
     """``clip(rint(f32(x) * scale), low, high)``, half to even, as int8."""
@@ -49,9 +53,25 @@ class Scaling:
 
 @dataclass(frozen=True)
 class ChannelFactors:
-    """Where a store reads an int32 multiplier of each channel: a memory, of which an element has those of a block."""
+    """Where a store reads an int32 multiplier of each channel: a memory, of which an element has those of a block.
+
+    ``shifts`` is where it reads by how much to shift the products, and ``bias`` where what it adds to the sums before;
+    empty where it reads none.
+    """
 
     memory: str
+    shifts: str = ""
+    bias: str = ""
+
+    @property
+    def operands(self) -> tuple[tuple[ChannelOperand, str], ...]:
+        """What it reads of each channel, and from which memory."""
+        all_of_them: tuple[tuple[ChannelOperand, str], ...] = (
+            ("factor", self.memory),
+            ("shift", self.shifts),
+            ("bias", self.bias),
+        )
+        return tuple((role, memory) for role, memory in all_of_them if memory)
 
 
 @dataclass(frozen=True)
@@ -60,7 +80,7 @@ class Shifting:
 
     The half is ``1 << shift - 1`` if it ``rounds``, else 0. The product has so many bits, ``product``, if it is wider
     than the sums; then what is clipped is cast to their type before, if it ``narrows``. The factor is that of each
-    channel, which the store reads, if ``channels`` is set.
+    channel, which the store reads, if ``channels`` is set; so may the shift be, and a bias that is added to x first.
     """
 
     shift: int
@@ -123,7 +143,12 @@ class Epilogue:
     @property
     def adds_bias(self) -> bool:
         """Whether the bias is in the accumulators when they leave."""
-        return self.has_bias or self.has_product or self.start == "bias"
+        return self.has_bias or self.has_product or self.start == "bias" or self.stores_bias
+
+    @property
+    def stores_bias(self) -> bool:
+        """Whether the store adds a bias of each channel."""
+        return self.factors is not None and bool(self.factors.bias)
 
     @property
     def has_product(self) -> bool:
@@ -164,7 +189,7 @@ class Epilogue:
     @property
     def vectors(self) -> int:
         """Tensors of one value a channel that the steps and the store read."""
-        return self.tensors + (self.factors is not None)
+        return self.tensors + (0 if self.factors is None else len(self.factors.operands))
 
     @property
     def passes(self) -> int:

@@ -1,6 +1,6 @@
 """The memory plan of a job: what ``allocate`` decided for each function, at the launches that run it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,7 +35,7 @@ def _layer(program: Program, result: LaunchResult, buffers: Mapping[str, tuple[S
         low = int(origin.min())
         spans = _spans(origin - low, np.asarray(timing.start, np.int64), np.asarray(timing.end, np.int64))
         of_site = {program.origins[low + place].site: place for place in range(spans.shape[1])}
-        ours = buffers.get(program.origins[low].function, ())
+        ours = [_moved(program, launch, buffer) for buffer in buffers.get(program.origins[low].function, ())]
         tensors = _tensors(launch, ours)
         for buffer in ours:
             touched = spans[:, [of_site[site] for site in buffer.sites if site in of_site]]
@@ -46,6 +46,15 @@ def _layer(program: Program, result: LaunchResult, buffers: Mapping[str, tuple[S
         end_cycle=result.first_cycle + timing.cycles,
         allocations=found,
     )
+
+
+def _moved(program: Program, launch: Launch, buffer: ScratchpadBuffer) -> ScratchpadBuffer:
+    """The buffer where it lies in a launch that has a place of its own; its micro-ops are in a table of several."""
+    buffer = replace(buffer, address=buffer.address + launch.moved.get(buffer.memory, 0))
+    if buffer.name == _MICROOPS and launch.inputs:
+        (size,) = program.segments[launch.inputs[-1]].shape
+        buffer = replace(buffer, elements=size, pitch=size)
+    return buffer
 
 
 def _contiguous(buffer: ScratchpadBuffer) -> list[ScratchpadBuffer]:
@@ -96,7 +105,7 @@ def _allocation(
     )
 
 
-def _tensors(launch: Launch, buffers: tuple[ScratchpadBuffer, ...]) -> list[str]:
+def _tensors(launch: Launch, buffers: Sequence[ScratchpadBuffer]) -> list[str]:
     """The segments that a function's parameters are: its inputs, its outputs, and then its table of micro-ops."""
     tables = sum(buffer.name == _MICROOPS for buffer in buffers)  # behind the inputs of a launch
     inputs = len(launch.inputs) - tables

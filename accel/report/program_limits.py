@@ -9,15 +9,15 @@ from itertools import pairwise
 
 from accel.errors import CyclopsError
 from accel.isa.decode import Decoded
-from accel.isa.family import Timing, Variation
+from accel.isa.family import LaunchTime, Timing, Variation
 from accel.isa.family_registry import family_of
 from accel.program.program_model import Program
 from accel.report.report_documents import Change, FieldDifference, Limits
 from accel.simulate.cycle_account import Shares, merge_accounts
-from accel.simulate.engine import MANY, Simulation, decoded_together, part_ends
+from accel.simulate.engine import MANY, LaunchResult, Simulation, decoded_together, part_ends
 
 MOST_PIECES = 1_000_000  # pieces of work that are timed, over all changes: a second or two
-_MANY_PIECES = 50_000  # from there clocks take longer than the Python around them, and they run without its lock
+_MANY_PIECES = 5_000  # from there clocks take longer than the Python around them, and they run without its lock
 _LITTLE = 0.01  # share of the cycles below which a change does not help
 
 
@@ -78,10 +78,15 @@ def _changes(variations: Sequence[Variation], program: Program, simulation: Simu
     carried = sync.kind == "tokens" and sync.carry
     retimed = [_Retimed(variation, dict(program.initial_tokens)) for variation in variations]
     with ThreadPoolExecutor(threads, "limits") as pool:
-        each_of = pool.map if threads > 1 else map
-        for results in simulation.together():
-            decoded, counts = decoded_together(results), [len(result.kind) for result in results]
-            list(each_of(lambda each: each.time(decoded, counts, carried=carried), retimed))  # noqa: B023
+        if threads > 1 and len(retimed) == 1 and not carried and not program.initial_tokens:
+            alone = retimed[0]
+            for lengths in pool.map(alone.lengths, simulation.together()):
+                alone.add(lengths)
+        else:
+            each_of = pool.map if threads > 1 else map
+            for results in simulation.together():
+                decoded = decoded_together(results)
+                list(each_of(lambda each: each.time(decoded, results, carried=carried), retimed))  # noqa: B023
     return [_change(each.variation, each.layers, simulation.cycles) for each in retimed if each.layers is not None]
 
 
@@ -93,8 +98,8 @@ class _Retimed:
     tokens: dict[str, int]
     layers: list[int] | None = field(default_factory=list)
 
-    def time(self, decoded: Decoded, counts: Sequence[int], *, carried: bool) -> None:
-        """Times the next launch, or launches of so many instructions that run as one."""
+    def time(self, decoded: Decoded, results: Sequence[LaunchResult], *, carried: bool) -> None:
+        """Times the next launches that run as one."""
         if self.layers is None:
             return
         try:
@@ -102,13 +107,29 @@ class _Retimed:
         except CyclopsError:
             self.layers = None
             return
-        ends = (
-            part_ends(decoded, timing, counts)
-            if isinstance(timing, Timing)
-            else [0] * (len(counts) - 1) + [timing.cycles]
-        )
-        self.layers += [end - before for before, end in pairwise([0, *ends])]
+        self.layers += _lengths(decoded, timing, results)
         self.tokens = timing.tokens if carried else {}
+
+    def lengths(self, results: Sequence[LaunchResult]) -> list[int] | None:
+        """Returns the cycles of launches that run as one, and find no tokens; None if they cannot run."""
+        decoded = decoded_together(results)
+        try:
+            return _lengths(decoded, self.variation.time(decoded, {}), results)
+        except CyclopsError:
+            return None
+
+    def add(self, lengths: list[int] | None) -> None:
+        """Takes the cycles of the next launches."""
+        self.layers = None if lengths is None or self.layers is None else self.layers + lengths
+
+
+def _lengths(decoded: Decoded, timing: LaunchTime, results: Sequence[LaunchResult]) -> list[int]:
+    """The cycles of each of the launches that ran as one; where their ends are not known, all are the last one's."""
+    counts = [len(result.kind) for result in results]
+    ends = (
+        part_ends(decoded, timing, counts) if isinstance(timing, Timing) else [0] * (len(counts) - 1) + [timing.cycles]
+    )
+    return [end - before for before, end in pairwise([0, *ends])]
 
 
 def _change(variation: Variation, layers: list[int], cycles: int) -> Change:

@@ -66,7 +66,7 @@ def account_parts(
     A cycle is of the part in which it lies, whatever instruction took it. Pieces of work are all the first part's.
     """
     accelerator = decoded.accelerator
-    activity = _activity_of(decoded, timing) if timing.activity is None else timing.activity()
+    activity = activity_of(decoded, timing)
     causes = [cause for cause, cycles in activity.waits.items() if cycles.any()]
     unit = np.asarray(activity.unit, np.int64)
     count, units = len(unit), len(accelerator.units)
@@ -133,8 +133,10 @@ def _merged(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Shares:
     return {category: found[category] for category in CATEGORIES if category in found}
 
 
-def _activity_of(decoded: Decoded, timing: Timing) -> Activity:
-    """The activity of a launch whose instructions are the pieces of work."""
+def activity_of(decoded: Decoded, timing: Timing) -> Activity:
+    """Returns the pieces of a launch's work: its instructions, where these are not many each."""
+    if timing.activity is not None:
+        return timing.activity()
     units = decoded.accelerator.units
     unit_of = np.array([units.index(each.unit) for each in decoded.accelerator.instructions], np.int64)
     nothing = np.zeros(len(decoded), np.int64)

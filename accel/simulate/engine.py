@@ -37,6 +37,7 @@ MANY = 1 << 18
 """Instructions of a launch whose fields and times take 100 MB and more."""
 _FEW = 1 << 10  # instructions, which are timed before another thread would have begun
 _CLOCKS = 2  # threads that time launches
+_IN_FLIGHT = 2 * MANY  # instructions of launches that are being timed at the same time
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ class _Clock:
             SimulationError: an earlier launch cannot be timed, or this one, if it is not timed beside.
         """
         count = len(decoded)
-        self._settle(max(MANY - count, 0))
+        self._settle(max(_IN_FLIGHT - count, 0))
         task = partial(self._measure, launches, decoded, self._before)
         if self._timing and beside and count <= MANY and (count > _FEW or self._running):
             self._before = self._pool.submit(task)
@@ -236,11 +237,12 @@ class _Clock:
         if not self._timing:
             return _Measured([], [], self._tokens)
         sync = self._accelerator.synchronisation
-        tokens = self._tokens if before is None else before.result().tokens
+        carried = sync.kind == "tokens" and sync.carry
+        tokens = self._tokens if before is None else before.result().tokens if carried else {}
         measured = _in_launch(launches, lambda: family_of(self._accelerator).time(decoded, tokens))
         ends = part_ends(decoded, measured, [launch.count for launch in launches], self._main_unit)
         accounts = account_parts(decoded, measured, ends, self._main_unit)
-        left = measured.tokens if sync.kind == "tokens" and sync.carry else {}
+        left = measured.tokens if carried else {}
         narrow = _narrow(measured)
         del measured
         _give_back(len(decoded))

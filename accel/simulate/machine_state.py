@@ -105,8 +105,6 @@ class MachineState:
             SimulationError: an instruction does; the error has the instruction and the reason.
         """
         self._family.check_launch(decoded, self._dram_bytes)
-        if self._inside is not None and self._program.granularity == 1:
-            self._check_copies(decoded, self._family.boxes(decoded), self._inside)
         total = self._work + np.cumsum(self._family.effort(decoded))
         if len(total) and total[-1] > WORK_LIMIT:
             at = int(np.argmax(total > WORK_LIMIT))
@@ -116,6 +114,8 @@ class MachineState:
                 f"it takes the program to {total[at]:.0f} micro-ops and copied elements; {WORK_LIMIT} may be",
             )
         self._work = float(total[-1]) if len(total) else self._work
+        if self._inside is not None and self._program.granularity == 1:  # row by row, of which there are not too many
+            self._check_copies(decoded, self._family.boxes(decoded), self._inside)
 
     def _check_copies(self, decoded: Decoded, boxes: Boxes, inside: Extents) -> None:
         for box, begin, end in accesses_outside(boxes, inside):

@@ -84,6 +84,8 @@ def _finite(a: Array, b: Array) -> tuple[Float64, Float64] | None:
     """Both as float64 vectors where they are finite; None if one is not finite where the other differs."""
     first, second = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
     finite = np.isfinite(first) & np.isfinite(second)
+    if finite.all():
+        return first, second
     if not np.array_equal(first[~finite], second[~finite], equal_nan=True):
         return None
     return first[finite], second[finite]

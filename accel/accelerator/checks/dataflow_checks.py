@@ -271,12 +271,16 @@ def _touched(accelerator: Accelerator) -> Iterator[tuple[str, bool]]:
 
 def _check_memories(accelerator: Accelerator) -> None:
     touched = set(_touched(accelerator))
+    holders = {memory.name: memory.holder for memory in accelerator.memories}
+    shared = {(holders[name], filled) for name, filled in touched}
     with together() as apart:
         for index, memory in enumerate(accelerator.memories):
-            filled, read = (memory.name, True) in touched, (memory.name, False) in touched
             at, name = f"memories.{index}", memory.name
+            # what is written as one view may be read as another, and a memory be used by its views alone
+            filled, read = (memory.holder, True) in shared, (memory.holder, False) in shared
+            used = filled or read if memory.view_of is None else any((name, each) in touched for each in (True, False))
             with apart():
-                require(filled or read, at, f"no instruction uses {name}; one must, or leave it out")
+                require(used, at, f"no instruction uses {name}; one must, or leave it out")
                 fill = f"a copy must load it, or a compute write it{_elsewhere(accelerator)}"
                 require(filled, at, f"nothing fills {name}; {fill}")
                 require(read, at, f"nothing uses what is in {name}; a copy must store it, or a compute read it")

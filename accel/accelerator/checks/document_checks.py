@@ -15,7 +15,7 @@ from accel.accelerator.checks.field_checks import (
     check_unit,
 )
 from accel.accelerator.checks.layer_checks import check_layer_expressions, check_layer_room
-from accel.accelerator.checks.memory_checks import check_addresses, check_capacity
+from accel.accelerator.checks.memory_checks import check_addresses, check_capacity, check_views
 from accel.accelerator.checks.semantics_checks import (
     COPY_COST_NAMES,
     COST_NAMES,
@@ -205,6 +205,8 @@ def check_document(accelerator: Accelerator) -> None:
         for path, names in named:
             with apart():
                 require_distinct(names, path)
+        with apart():
+            check_views(accelerator)
         for index, instruction in enumerate(accelerator.instructions):
             with apart():
                 _check_instruction(f"instructions.{index}", instruction, accelerator)

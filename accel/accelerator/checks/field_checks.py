@@ -12,6 +12,7 @@ from accel.accelerator.instructions import (
     Compute,
     Copy,
     CopyBlocks,
+    CopyDimension,
     HardwareLoop,
     Instruction,
     Layer,
@@ -22,6 +23,7 @@ from accel.accelerator.instructions import (
 from accel.accelerator.require import require, require_distinct, require_known, together
 
 _FLOAT_BITS = 32
+_MOST_DIMENSIONS = 3
 
 
 def check_fields(path: str, fields: Sequence[BitField], word_bits: int) -> None:
@@ -184,12 +186,24 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
         require(fields.rows is not None, f"{path}.max_rows", "the copy has no field of rows")
         assert fields.rows is not None
         _check_limit(f"{path}.max_rows", copy.max_rows, accelerator.bits(copy, fields.rows))
+    for index, dimension in enumerate(copy.dimensions):
+        _check_dimension(f"{path}.dimensions.{index}", dimension, copy, accelerator)
+    most = _MOST_DIMENSIONS - (fields.rows is not None)
+    beside = "" if fields.rows is None else " beside rows"
+    many = f"{len(copy.dimensions)} dimensions; there may be {most}{beside}"
+    require(len(copy.dimensions) <= most, f"{path}.dimensions", many)
     if copy.blocks is not None:
         _check_blocks(f"{path}.blocks", copy, copy.blocks, accelerator)
     with together() as apart:
         for name, operand in copy.operands.items():
             with apart():
                 _check_copy_operand(f"{path}.operands.{name}", name, operand, copy, accelerator)
+
+
+def _check_dimension(path: str, dimension: CopyDimension, copy: Copy, accelerator: Accelerator) -> None:
+    require(copy.blocks is None, path, "a copy of blocks takes one rectangle; it needs dimensions or blocks, not both")
+    if dimension.limit is not None:
+        _check_limit(f"{path}.limit", dimension.limit, accelerator.bits(copy, dimension.extent))
 
 
 def _check_copy_operand(path: str, name: str, operand: Operand, copy: Copy, accelerator: Accelerator) -> None:

@@ -1,11 +1,13 @@
 """Checks of memories: each holds a tile, and fields are wide enough to address and to walk all of it."""
 
+from collections.abc import Mapping
+
 from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import span
-from accel.accelerator.instructions import Compute, Copy, Layer
+from accel.accelerator.instructions import Compute, Copy, CopyDimension, Layer
 from accel.accelerator.memories import Memory
-from accel.accelerator.require import require, together
+from accel.accelerator.require import listed, require, require_known, together
 from accel.accelerator.semantics import scalar_field, semantics_of
 
 
@@ -20,16 +22,56 @@ def check_capacity(accelerator: Accelerator) -> None:
         return  # one at a time goes through each, and what it uses is its own
     with together() as apart:
         for index, memory in enumerate(accelerator.memories):
-            spans = {
-                tile.name: span(gemm.instruction.operands[tile.name], memory)
-                for tile in (gemm.data, gemm.weights, gemm.dst)
-                if tile.memory.name == memory.name
-            }
+            tiles = [tile for tile in (gemm.data, gemm.weights, gemm.dst) if tile.memory.holder == memory.name]
+            spans = {tile.name: span(gemm.instruction.operands[tile.name], tile.memory) for tile in tiles}
+            unit, there = "elements", memory.depth
+            if any(tile.memory.name != memory.name for tile in tiles):  # views of it, of other elements
+                spans = {tile.name: spans[tile.name] * tile.memory.element_bytes for tile in tiles}
+                unit, there = "bytes", memory.bytes
             needed = sum(spans.values())
-            each = ", ".join(f"{elements} of {name}" for name, elements in spans.items())
+            each = ", ".join(f"{count} of {name}" for name, count in spans.items())
             at_once = f"{gemm.instruction.name} works on {needed} of {memory.name} at once ({each}): at least {needed}"
             with apart():
-                require(needed <= memory.depth, f"memories.{index}.depth", f"{memory.depth} elements; {at_once}")
+                require(needed <= there, f"memories.{index}.depth", f"{there} {unit}; {at_once}")
+
+
+def check_views(accelerator: Accelerator) -> None:
+    """Refuses views of memories that there are not, that are views themselves, and that are not of the same bytes.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of what is wrong.
+    """
+    own = {memory.name: memory for memory in accelerator.memories if memory.view_of is None}
+    with together() as apart:
+        for index, memory in enumerate(accelerator.memories):
+            if memory.view_of is not None:
+                with apart():
+                    _check_view(f"memories.{index}", memory, own, accelerator)
+
+
+def _check_view(path: str, view: Memory, own: Mapping[str, Memory], accelerator: Accelerator) -> None:
+    known = [memory.name for memory in accelerator.memories]
+    require_known(str(view.view_of), known, f"{path}.view_of", "memory")
+    chain = f"{view.view_of} is a view itself; a view is of a memory that has bytes of its own: {listed(list(own))}"
+    require(view.view_of in own, f"{path}.view_of", chain)
+    holder = own[view.holder]
+    for each, at in ((view, path), (holder, f"memories.{known.index(holder.name)}")):
+        packed = f"{each.dtype}; of {holder.name} there is more than one view, and no view has numbers of 48 bits"
+        require(each.dtype != "int48", f"{at}.dtype", packed)
+        banks = f"{each.banks}; of {holder.name} there is more than one view, and banks are of memories without"
+        require(each.banks == 1, f"{at}.banks", banks)
+    ports = f"{view.ports}; they are those of {holder.name}, which has {holder.ports}"
+    require(view.ports == holder.ports, f"{path}.ports", ports)
+    whole = f"{view.depth} elements are {view.bytes} bytes, and {holder.name} has {holder.bytes}"
+    even = holder.bytes % view.element_bytes == 0
+    expected = f"expected {holder.bytes // view.element_bytes}" if even else "no number of its elements has as many"
+    require(view.bytes == holder.bytes, f"{path}.depth", f"{whole}; {expected}")
+    for other in accelerator.memories[: known.index(view.name)]:
+        if other.holder == holder.name:
+            small, large = sorted((view.element_bytes, other.element_bytes))
+            uneven = f"an element has {view.element_bytes} bytes, and one of {other.name} {other.element_bytes}"
+            expected = "views of the same bytes have elements of which the larger are whole multiples of the smaller"
+            require(large % small == 0, f"{path}.shape", f"{uneven}; {expected}")
 
 
 _PAIRS = (("pad_top", "pad_bottom", "rows"), ("pad_left", "pad_right", "columns"))
@@ -73,6 +115,8 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
         name = getattr(fields, role)
         if name is not None:
             _check_counts(f"{path}.{role}", name, accelerator.bits(copy, name))
+    for index, dimension in enumerate(copy.dimensions):
+        _check_dimension(f"{path.removesuffix('.copy_fields')}.dimensions.{index}", dimension, copy, accelerator)
     stride = fields.row_stride
     idle = f"{stride} is a stride of rows, and the copy has no field of rows; it needs one, or no row_stride"
     require(stride is None or fields.rows is not None, f"{path}.row_stride", idle)
@@ -85,6 +129,19 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
             require(not given or getattr(fields, along) is not None, f"{path}.{role}", none)
             if given:
                 _check_padded(path, along, copy, accelerator)
+
+
+def _check_dimension(path: str, dimension: CopyDimension, copy: Copy, accelerator: Accelerator) -> None:
+    """An extent is one at least, and strides can hold an element."""
+    bits = accelerator.bits(copy, dimension.extent)
+    _check_counts(f"{path}.extent", dimension.extent, bits)
+    least = copy.dram_bytes(accelerator.memory(copy.memory)) if copy.dram_unit == "byte" else 1
+    for role, one in (("dram_stride", least), ("sram_stride", 1)):
+        name = getattr(dimension, role)
+        if name is not None:
+            bits = accelerator.bits(copy, name)
+            narrow = f"{name} has {bits} bits, and a stride is {one} at least; it needs {one.bit_length()} bits"
+            require(one < 1 << bits, f"{path}.{role}", narrow)
 
 
 def _check_padded(path: str, along: str, copy: Copy, accelerator: Accelerator) -> None:

@@ -1,6 +1,7 @@
 """Checks of semantics: expressions fit operands and fields, and no operation shadows a later one."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ def check_semantics(path: str, instruction: Instruction, accelerator: Accelerato
     """
     if not isinstance(instruction, Copy | Compute | Layer):
         return
+    scalars = _scalars(accelerator, instruction)
     with together() as apart:
         with apart():
             require_distinct([operation.name for operation in instruction.operations], f"{path}.operations")
@@ -39,14 +41,14 @@ def check_semantics(path: str, instruction: Instruction, accelerator: Accelerato
                 _check_when(f"{at}.when", operation, instruction, accelerator)
                 _check_choice(f"{at}.when", operation, instruction.operations[:index])
             with apart():
-                _check_does(f"{at}.does", operation.does, instruction, accelerator, operation.when)
+                _check_does(f"{at}.does", operation.does, instruction, accelerator, scalars, operation.when)
             for role in ("begins", "ends") if isinstance(operation, LayerOperation) else ():
                 if (text := getattr(operation, role)) is not None:
                     with apart():
-                        _check_does(f"{at}.{role}", text, instruction, accelerator, operation.when)
+                        _check_does(f"{at}.{role}", text, instruction, accelerator, scalars, operation.when)
         if isinstance(instruction, Copy) and not instruction.operations:
             moved = plain_copy(instruction, accelerator.memory(instruction.memory))
-            _check_does(f"{path}.dram_dtype", moved.does, instruction, accelerator)
+            _check_does(f"{path}.dram_dtype", moved.does, instruction, accelerator, scalars)
 
 
 def check_costs(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
@@ -55,16 +57,19 @@ def check_costs(path: str, instruction: Instruction, accelerator: Accelerator) -
     Raises:
         InvalidAccelerator: ``field`` is the path of the cost.
     """
+    known = [*field_names(accelerator, instruction), *_own_names(accelerator, instruction), *COST_NAMES]
+    if isinstance(instruction, Copy):
+        known += COPY_COST_NAMES
     with together() as apart:
         for role in ("cycles", "energy", "bus_cycles", "alone"):
             text = getattr(instruction, role, None)
             if text is not None:
                 with apart():
-                    _check_cost(f"{path}.{role}", text, instruction, accelerator)
+                    _check_cost(f"{path}.{role}", text, known)
         for at, text in _worked_out(instruction) if isinstance(instruction, Layer) else ():
             with apart():
                 memories = depths_of_memories(accelerator) if at.startswith("uses.") else ()
-                _check_cost(f"{path}.{at}", text, instruction, accelerator, *memories)
+                _check_cost(f"{path}.{at}", text, [*known, *memories])
 
 
 def _worked_out(layer: Layer) -> Iterator[tuple[str, str]]:
@@ -103,6 +108,7 @@ def _check_does(
     text: str,
     instruction: Copy | Compute | Layer,
     accelerator: Accelerator,
+    scalars: Mapping[str, str],
     when: Mapping[str, int] | None = None,
 ) -> None:
     with _at_path(path):
@@ -113,7 +119,6 @@ def _check_does(
             right = statement.target.name == target and set(statement.operands) <= {source, *instruction.operands}
             reads = f"a {instruction.direction} writes {target} and reads {source}{beside}"
             require(right, path, f"found {text!r}; {reads}")
-        scalars = _scalars(accelerator, instruction)
         for name in statement.scalars:
             if name in scalars:
                 field = accelerator.field(instruction, scalar_field(accelerator, instruction, name))
@@ -132,20 +137,20 @@ def _check_does(
 
 
 def _scalars(accelerator: Accelerator, instruction: Instruction) -> dict[str, str]:
-    """Types of the fields that an expression may name: by their own names, of which the parts may have two."""
+    """Types of the fields that an expression may name."""
+    return {name: scalar_type(accelerator, instruction, name) for name in _own_names(accelerator, instruction)}
+
+
+def _own_names(accelerator: Accelerator, instruction: Instruction) -> list[str]:
+    """Fields that an expression may name by their own names, of which the parts may have two."""
     names = [name.rpartition(".")[2] for name in field_names(accelerator, instruction)]
     own = instruction.numbers if isinstance(instruction, Layer) else ()
-    return {
-        name: scalar_type(accelerator, instruction, name) for name in names if names.count(name) == 1 or name in own
-    }
+    return [name for name, count in Counter(names).items() if count == 1 or name in own]
 
 
-def _check_cost(path: str, text: str, instruction: Instruction, accelerator: Accelerator, *others: str) -> None:
+def _check_cost(path: str, text: str, known: Sequence[str]) -> None:
     with _at_path(path):
         cost = parse_cost(text)
-    known = [*field_names(accelerator, instruction), *_scalars(accelerator, instruction), *COST_NAMES, *others]
-    if isinstance(instruction, Copy):
-        known += COPY_COST_NAMES
     for name in cost.names:
         require_known(name, dict.fromkeys(known), path, "field or number")
 
@@ -220,6 +225,11 @@ def _operation(meaning: Semantics, path: str, accelerator: Accelerator) -> _Know
             most[role] = (1 << accelerator.bits(instruction, field)) - 1
         if instruction.max_rows is not None:
             most["rows"] = min(most["rows"], instruction.max_rows)
+        for number, dimension in enumerate(instruction.dimensions):
+            for role, field in dimension.model_dump(exclude_none=True, exclude={"limit"}).items():
+                most[f"{role}{number}"] = (1 << accelerator.bits(instruction, field)) - 1
+            if dimension.limit is not None:
+                most[f"extent{number}"] = min(most[f"extent{number}"], dimension.limit)
         beside = tuple(instruction.operands[name].memory for name in names if name in instruction.operands)
         where: Any = (instruction.memory, instruction.direction, instruction.dram_dtype, instruction.dram_unit, beside)
     else:

@@ -32,7 +32,10 @@ class Activation:
 
     def real(self, integers: Array) -> Float32:
         """Returns what ``integers`` stand for."""
-        return (integers.astype(np.float32) - np.float32(self.zero_point)) * np.float32(self.scale)
+        found = integers.astype(np.float32)
+        found -= np.float32(self.zero_point)
+        found *= np.float32(self.scale)
+        return found
 
     def before_equalisation(self, values: Float32) -> Float32:
         """Returns what numbers of this tensor were in the network whose channels had no factors."""

@@ -1,7 +1,7 @@
 """Calibration: the samples, and what running them tells of each activation."""
 
 import collections
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -94,14 +94,10 @@ def calibrate(
     def loss(name: str) -> Loss:
         return observed[name].histogram.loss(method, shifts=name in shifted)
 
-    with ThreadPoolExecutor(THREADS, "calibration") as pool:  # one thread for a tensor: its sums have one order
-        counted: Iterator[None] = iter(())
-        for values in tensor_values(model, list(grids), inputs):  # one sample is run while that before it is counted
-            collections.deque(counted, 0)
-            counted = pool.map(lambda name, value: observed[name].add(value), *zip(*values.items(), strict=True))
-        collections.deque(counted, 0)
+    count_values(model, list(grids), inputs, lambda name, value: observed[name].add(value))
+    by_node = {node: each for of_tensor in moments.values() for node, each in of_tensor.items()}
+    with ThreadPoolExecutor(THREADS, "calibration") as pool:
         losses = dict(zip(observed, pool.map(loss, observed), strict=True))
-        by_node = {node: each for of_tensor in moments.values() for node, each in of_tensor.items()}
         feedback = dict(zip(by_node, pool.map(InputMoments.feedback, by_node.values()), strict=True))
     sums = {name: tensor.sums for name, tensor in observed.items() if tensor.sums is not None}
     return Calibrated(losses, {name: total / len(inputs) for name, total in sums.items()}, feedback)
@@ -172,12 +168,27 @@ def _signature(info: onnx.ValueInfoProto) -> tuple[tuple[int, ...], np.dtype[Any
     )
 
 
-def tensor_values(model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]) -> Iterator[Sample]:
-    """Yields the values of ``tensors``, sample by sample.
+def count_values(
+    model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample], count: Callable[[str, Array], None]
+) -> None:
+    """Calls ``count`` with the name and the values of each of ``tensors``, sample by sample.
+
+    Tensors are counted in threads, each in one at a time, so that its sums have one order.
 
     Raises:
         InvalidModel: onnxruntime cannot load the model, or run it.
+        Exception: as ``count`` does.
     """
+    with ThreadPoolExecutor(THREADS, "calibration") as pool:
+        counted: Iterator[None] = iter(())
+        for values in _tensor_values(model, tensors, inputs):  # one sample is run while that before it is counted
+            collections.deque(counted, 0)
+            counted = pool.map(count, values.keys(), values.values())
+        collections.deque(counted, 0)
+
+
+def _tensor_values(model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]) -> Iterator[Sample]:
+    """The values of ``tensors``, sample by sample."""
     computed = {name for node in model.graph.node for name in node.output}
     wanted = [name for name in tensors if name in computed]
     try:

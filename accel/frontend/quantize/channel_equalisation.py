@@ -19,7 +19,7 @@ from accel.frontend.fold.float_network import FloatNetwork
 from accel.frontend.fold.layer_folding import fed_layer, layer_constants, scaled_layer
 from accel.frontend.onnx_model.channel_factors import note_channel_factors
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, set_attributes
-from accel.frontend.quantize.activation_calibration import Sample, tensor_values
+from accel.frontend.quantize.activation_calibration import Sample, count_values
 from accel.util.arrays import Array, Float64
 
 _MAKERS = ("Conv", "ConvTranspose", "Gemm")
@@ -121,15 +121,17 @@ def _run(network: FloatNetwork, layer: onnx.NodeProto) -> _Run | None:
 
 def _extents(model: onnx.ModelProto, axes: Mapping[str, int], samples: Sequence[Sample]) -> dict[str, _Extent]:
     found: dict[str, _Extent] = {}
-    for values in tensor_values(model, list(axes), samples):
-        for name, value in values.items():
-            rows = np.moveaxis(value, axes[name], 0).reshape(value.shape[axes[name]], -1)
-            tops = np.maximum(rows.max(1, initial=0), -rows.min(1, initial=0)).astype(np.float64)
-            squares = np.einsum("ck,ck->c", rows, rows) / max(rows.shape[1], 1)
-            known = found.setdefault(name, _Extent(*np.zeros((3, len(rows)))))
-            known.tops += tops / len(samples)
-            known.most = np.maximum(known.most, tops)
-            known.squares += squares / len(samples)
+
+    def count(name: str, value: Array) -> None:
+        rows = np.moveaxis(value, axes[name], 0).reshape(value.shape[axes[name]], -1)
+        tops = np.maximum(rows.max(1, initial=0), -rows.min(1, initial=0)).astype(np.float64)
+        squares = np.einsum("ck,ck->c", rows, rows) / max(rows.shape[1], 1)
+        known = found.setdefault(name, _Extent(*np.zeros((3, len(rows)))))
+        known.tops += tops / len(samples)
+        known.most = np.maximum(known.most, tops)
+        known.squares += squares / len(samples)
+
+    count_values(model, list(axes), samples, count)
     return found
 
 

@@ -5,11 +5,12 @@ them. It is exact for copies and for hardware loops.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Layer
+from accel.accelerator.shared_bytes import Cells, cells_of
 from accel.isa.decode import Decoded
 from accel.isa.explicit.layer_accesses import reach_of, used_of
 from accel.isa.explicit.operations import LOOPS, ExecutedWords, Executions, executions_of
@@ -41,11 +42,12 @@ class AccessBox:
 
     def low(self) -> Int64:
         """The first that is touched (m,)."""
-        return np.asarray(self.begin + self._reach(-1))
+        return np.asarray(self.begin + self._reach(-1)) if len(self.extents) else self.begin
 
     def high(self) -> Int64:
         """The one after the last that is touched (m,)."""
-        return np.asarray(self.begin + self.span + self._reach(1))
+        end = self.begin + self.span
+        return np.asarray(end + self._reach(1)) if len(self.extents) else end
 
     def some(self) -> Bools:
         """Whether anything is touched (m,)."""
@@ -60,6 +62,14 @@ class AccessBox:
             self.words.where(some), self.memory, self.reads, self.writes, self.begin[some], self.span[some],
             self.extents[:, some], self.steps[:, some],
         )  # fmt: skip
+
+    def in_cells(self, cells: tuple[Cells, ...]) -> "AccessBox":
+        """Returns the same in cells of the memory that has the bytes; of DRAM, and without views, it is itself."""
+        if self.memory >= len(cells) or cells[self.memory] == Cells(self.memory, 1):
+            return self
+        holder, each = cells[self.memory].holder, cells[self.memory].each
+        begin, span, steps = self.begin * each, self.span * each, self.steps * each
+        return replace(self, memory=holder, begin=begin, span=span, steps=steps)
 
     def _reach(self, sign: int) -> Int64:
         """How far the loops go up or down from the first."""
@@ -100,7 +110,8 @@ def _compute_boxes(executions: Executions) -> Iterator[AccessBox]:
 class Copying:
     """The shape of m copies: elements of their memory and rows, and DRAM in bytes; (m,) each.
 
-    A copy of no rows or no columns is empty, whatever its padding.
+    A copy of no rows or no columns is empty, whatever its padding. Its rectangle is moved once for each point of
+    further dimensions: ``extents``, ``dram_steps`` and ``chip_steps`` (dimensions, m), the outermost first.
     """
 
     sram: Int64
@@ -112,6 +123,25 @@ class Copying:
     left: Int64
     height: Int64
     width: Int64
+    extents: Int64
+    dram_steps: Int64
+    chip_steps: Int64
+
+    @property
+    def moved(self) -> Int64:
+        """Elements of DRAM that each moves (m,)."""
+        return self._points(self.rows * self.columns)
+
+    @property
+    def touched(self) -> Int64:
+        """Elements on the chip that each writes or reads (m,), with padding."""
+        return self._points(self.height * self.width)
+
+    def _points(self, inside: Int64) -> Int64:
+        """So many times as many as the further dimensions say; beyond 2^60 it does not matter how many."""
+        for extent in self.extents:
+            inside = np.minimum(inside, 1 << 40) * extent
+        return inside
 
 
 def copying(words: ExecutedWords, copy: Copy) -> Copying:
@@ -127,6 +157,8 @@ def copying(words: ExecutedWords, copy: Copy) -> Copying:
     # beyond 2^56 all is out of range, and nothing overflows
     most = (1 << 56) // unit
     some: Int64 = (rows * columns > 0).astype(np.int64)
+    extents, dram_steps, chip_steps = _dimensions(words, copy, height * width, unit)
+    some = some * (extents > 0).all(axis=0)
     return Copying(
         sram=words.column(fields.sram),
         dram=np.minimum(words.column(fields.dram), most) * unit,
@@ -137,7 +169,24 @@ def copying(words: ExecutedWords, copy: Copy) -> Copying:
         left=left,
         height=height * some,
         width=width * some,
+        extents=extents,
+        dram_steps=dram_steps,
+        chip_steps=chip_steps,
     )
+
+
+def _dimensions(words: ExecutedWords, copy: Copy, inside: Int64, unit: int) -> tuple[Int64, Int64, Int64]:
+    """Extents and steps of a copy's further dimensions; ``inside`` are the elements of its rectangle on the chip."""
+    extents, dram_steps, chip_steps = list[Int64](), list[Int64](), list[Int64]()
+    for dimension in reversed(copy.dimensions):
+        extents.insert(0, words.column(dimension.extent))
+        dram_steps.insert(0, np.minimum(words.column(dimension.dram_stride), (1 << 40) // unit) * unit)
+        chip_steps.insert(0, inside if dimension.sram_stride is None else words.column(dimension.sram_stride))
+        inside = np.minimum(inside * extents[0], 1 << 40)
+    if not extents:
+        none = np.zeros((0, len(words)), np.int64)
+        return none, none, none
+    return np.stack(extents), np.stack(dram_steps), np.stack(chip_steps)
 
 
 def _copy_boxes(executions: Executions) -> Iterator[AccessBox]:
@@ -148,13 +197,17 @@ def _copy_boxes(executions: Executions) -> Iterator[AccessBox]:
     shape, loads = copying(words, copy), copy.direction == "load"
     none = np.zeros((0, len(words)), np.int64)
     chip = shape.height * shape.width
-    yield AccessBox(words, names.index(copy.memory), not loads, loads, shape.sram, chip, none, none)
+    memory = names.index(copy.memory)
+    yield AccessBox(words, memory, not loads, loads, shape.sram, chip, shape.extents, shape.chip_steps)
     for tensor in executions.sort.tensors:
         some = np.where(chip > 0, tensor.span, 0)
         yield AccessBox(words, tensor.memory, True, False, words.column(tensor.address), some, none, none)
     size = copy.dram_bytes(accelerator.memory(copy.memory))
-    rows, stride = shape.rows[np.newaxis], shape.row_stride[np.newaxis]
-    yield AccessBox(words, len(names), loads, not loads, shape.dram, shape.columns * size, rows, stride)
+    extents, steps = shape.extents, shape.dram_steps
+    if copy.copy_fields.rows is not None or not len(extents):
+        extents = np.concatenate([extents, shape.rows[np.newaxis]])
+        steps = np.concatenate([steps, shape.row_stride[np.newaxis]])
+    yield AccessBox(words, len(names), loads, not loads, shape.dram, shape.columns * size, extents, steps)
 
 
 def _layer_boxes(executions: Executions, layer: Layer) -> Iterator[AccessBox]:
@@ -174,6 +227,9 @@ def _layer_boxes(executions: Executions, layer: Layer) -> Iterator[AccessBox]:
 @dataclass(frozen=True)
 class Accesses:
     """Everything that a launch touches, in the order of the program; empty boxes are out.
+
+    Memories are those that have bytes of their own, in cells (:mod:`accel.accelerator.shared_bytes`), elements where
+    nothing is a view of them.
 
     ``table`` is (accesses, columns); instruction i has the rows ``[start[i], start[i + 1])``.
     """
@@ -200,8 +256,11 @@ def ranges_of(decoded: Decoded) -> Accesses:
     return _gathered(decoded, RANGE, _fill_range)
 
 
-def _gathered(decoded: Decoded, columns: int, fill: Callable[[Int64, AccessBox, Int64], None]) -> Accesses:
-    boxes = [box.filled() for executions in executions_of(decoded) for box in boxes_of_executions(executions)]
+def _gathered(decoded: Decoded, columns: int, fill: Callable[[Int64, AccessBox], None]) -> Accesses:
+    cells = cells_of(decoded.accelerator)
+    boxes = [
+        box.filled().in_cells(cells) for executions in executions_of(decoded) for box in boxes_of_executions(executions)
+    ]
     counts = np.zeros(len(decoded) + 1, np.int64)
     for box in boxes:
         counts[1 + box.words.rows] += 1
@@ -209,26 +268,26 @@ def _gathered(decoded: Decoded, columns: int, fill: Callable[[Int64, AccessBox, 
     free, table = start.copy(), np.zeros((int(start[-1]), columns), np.int64)
     for box in boxes:
         at = free[box.words.rows]
-        fill(table, box, at)
+        made = np.empty((columns, len(at)), np.int64)
+        fill(made, box)
+        table[at] = made.T
         free[box.words.rows] = at + 1
     return Accesses(table, start)
 
 
-def _fill_range(table: Int64, box: AccessBox, at: Int64) -> None:
-    """The columns up to ``HIGH`` of the rows ``at``."""
-    table[at, MEMORY] = box.memory
-    table[at, WRITES] = box.writes
-    table[at, LOW] = box.low()
-    table[at, HIGH] = box.high()
+def _fill_range(made: Int64, box: AccessBox) -> None:
+    """The columns up to ``HIGH``, (columns, m)."""
+    made[MEMORY], made[WRITES] = box.memory, box.writes
+    made[LOW], made[HIGH] = box.low(), box.high()
 
 
-def _fill_box(table: Int64, box: AccessBox, at: Int64) -> None:
-    """All columns of the rows ``at``."""
-    _fill_range(table, box, at)
-    table[at, READS], table[at, BEGIN], table[at, SPAN] = box.reads, box.begin, box.span
-    for loop in range(LOOPS):
-        table[at, EXTENT + loop] = box.extents[loop] if loop < len(box.extents) else 1
-        table[at, STEP + loop] = box.steps[loop] if loop < len(box.steps) else 0
+def _fill_box(made: Int64, box: AccessBox) -> None:
+    """All columns."""
+    _fill_range(made, box)
+    made[READS], made[BEGIN], made[SPAN] = box.reads, box.begin, box.span
+    loops = len(box.extents)
+    made[EXTENT : EXTENT + LOOPS], made[STEP : STEP + LOOPS] = 1, 0
+    made[EXTENT : EXTENT + loops], made[STEP : STEP + loops] = box.extents, box.steps
 
 
 def touches_of(decoded: Decoded, rows: Int64, read: ReadDram) -> Touches:

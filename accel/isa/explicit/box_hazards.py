@@ -7,6 +7,7 @@ import numpy as np
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Copy
 from accel.accelerator.memories import DTYPE_BYTES
+from accel.accelerator.shared_bytes import cells_of
 from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded
 from accel.isa.explicit import accesses as columns
@@ -30,7 +31,13 @@ class ExplicitHazardChecker:
     def __init__(self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int) -> None:
         self._accelerator = accelerator
         self._granule = dram_granule(accelerator)
-        self._bases = np.cumsum([0, *(memory.depth for memory in accelerator.memories)]).astype(np.int64)
+        self._cells = cells_of(accelerator)
+        # a view has no cells but those of the memory whose bytes it is
+        sizes = [
+            each.each * memory.depth if memory.view_of is None else 0
+            for memory, each in zip(accelerator.memories, self._cells, strict=True)
+        ]
+        self._bases = np.cumsum([0, *sizes]).astype(np.int64)
         self._known = np.zeros(int(self._bases[-1]) + -(-dram_bytes // self._granule), np.uint8)
         self._until = self._bases.copy()
         self._tokens = token_counts(accelerator, tokens)
@@ -77,7 +84,7 @@ class ExplicitHazardChecker:
             accesses.table, accesses.start, order, self._bases, self._granule, self._known, self._until, findings
         )
         return tuple(
-            Unwritten(decoded.first + second, memory_name(self._accelerator, memory), low, high)
+            Unwritten(decoded.first + second, *in_elements(self._accelerator, memory, low, high))
             for _, _, second, memory, low, high in findings[: min(found, _ROOM)].tolist()
         )
 
@@ -115,7 +122,7 @@ class _History:
 
     def _span(self, memory: int, low: int, high: int) -> tuple[str, int, int]:
         size = self._granule if memory == len(self._accelerator.memories) else 1
-        return memory_name(self._accelerator, memory), low * size, high * size
+        return in_elements(self._accelerator, memory, low * size, high * size)
 
     def _refine(self, table: Int64) -> None:
         """Cut DRAM's cells so that the accesses of ``table`` are whole ones."""
@@ -132,6 +139,12 @@ class _History:
             finer = np.repeat(self._last[chip:], self._granule // granule, axis=0)
             last[chip:] = finer[: len(last) - chip]
         self._last, self._granule = last, granule
+
+
+def in_elements(accelerator: Accelerator, memory: int, low: int, high: int) -> tuple[str, int, int]:
+    """Returns the name of a memory, and the elements in which cells ``[low, high)`` of it lie; of DRAM, bytes."""
+    each = cells_of(accelerator)[memory].each if memory < len(accelerator.memories) else 1
+    return memory_name(accelerator, memory), low // each, -(-high // each)
 
 
 def memory_name(accelerator: Accelerator, memory: int) -> str:

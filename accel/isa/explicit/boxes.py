@@ -9,7 +9,7 @@ from accel.accelerator.memories import DTYPE_BYTES
 from accel.errors import Diagnosis
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import AccessBox, boxes_of_executions, copying, extents_of
-from accel.isa.explicit.layer_accesses import misaligned, reach_of, rectangles_of
+from accel.isa.explicit.layer_accesses import Reach, misaligned, reach_of, rectangles_of
 from accel.isa.explicit.operations import ExecutedWords, Executions, executions_of
 from accel.isa.family import Boxes
 from accel.util.arrays import Bools, Float64, Int64
@@ -35,7 +35,14 @@ def _boxes(words: ExecutedWords, copy: Copy) -> Int64:
     """The columns (6, n) of the boxes of one sort of copy."""
     size = copy.dram_bytes(words.decoded.accelerator.memory(copy.memory))
     shape = copying(words, copy)
-    write = np.full(len(words), copy.direction == "store")
+    direction = copy.direction == "store"
+    if copy.dimensions:
+        extents = np.concatenate([shape.extents, shape.rows[np.newaxis]])
+        steps = np.concatenate([shape.dram_steps, shape.row_stride[np.newaxis]])
+        whole = rectangles_of(Reach(shape.dram, shape.columns * size, extents, steps))
+        who, begin, rows, step, span = (np.concatenate(each) for each in zip(*whole, strict=True))
+        return np.stack([words.rows[who], begin, rows, step, span, np.full(len(who), direction)])
+    write = np.full(len(words), direction)
     columns = np.stack([words.rows, shape.dram, shape.rows, shape.row_stride, shape.columns * size, write])
     return columns[:, shape.rows > 0]
 
@@ -58,8 +65,7 @@ def effort_of(decoded: Decoded) -> Float64:
     for executions in executions_of(decoded):
         words, instruction = executions.words, executions.sort.instruction
         if isinstance(instruction, Copy):
-            shape = copying(words, instruction)
-            times = (shape.height * shape.width).astype(np.float64)
+            times = copying(words, instruction).touched.astype(np.float64)
         else:
             # of a layer, too, all points of its loops
             times = extents_of(words, instruction.loops).prod(axis=0, dtype=np.float64)
@@ -117,7 +123,7 @@ def _copy(words: ExecutedWords, copy: Copy) -> list[_Found]:
     fields, size = copy.copy_fields, DTYPE_BYTES[copy.dram_dtype]
     found: list[_Found] = []
     if copy.dram_unit == "byte":
-        for name in (fields.dram, fields.row_stride):
+        for name in (fields.dram, fields.row_stride, *(dimension.dram_stride for dimension in copy.dimensions)):
             values = words.column(name)
             if (first := _first(words, values % size != 0)) is not None:
                 message = f"{name} = {values[first[0]]} is no multiple of {size}, the bytes of {copy.dram_dtype}"
@@ -126,6 +132,11 @@ def _copy(words: ExecutedWords, copy: Copy) -> list[_Found]:
     if copy.max_rows is not None and (first := _first(words, rows > copy.max_rows)) is not None:
         message = f"{fields.rows} = {rows[first[0]]}; it moves {copy.max_rows} rows at most"
         found.append((first[1], "field-range", message))
+    for dimension in copy.dimensions:
+        extent = words.column(dimension.extent)
+        if dimension.limit is not None and (first := _first(words, extent > dimension.limit)) is not None:
+            message = f"{dimension.extent} = {extent[first[0]]}; it moves {dimension.limit} at most"
+            found.append((first[1], "field-range", message))
     return found
 
 

@@ -141,7 +141,7 @@ def _evaluate(
     if isinstance(instruction, Copy) and not set(COPY_COST_NAMES).isdisjoint(cost.names):
         shape = copying(words, instruction)
         size = instruction.dram_bytes(accelerator.memory(instruction.memory))
-        columns |= {"elements": shape.rows * shape.columns, "bytes": shape.rows * shape.columns * size}
+        columns |= {"elements": shape.moved, "bytes": shape.moved * size}
     try:
         return np.asarray(cost.evaluate(columns))
     except ExpressionError as error:

@@ -28,6 +28,7 @@ from accel.util.arrays import Array, Bytes, Int64, aligned_zeros
 
 CODE = 0
 COPY = ("sram", "dram", "rows", "columns", "row_stride", "top", "left", "height", "width")
+_DIMENSION = ("extents", "dram_steps", "chip_steps")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def columns_of(sort: InstructionOperation) -> Columns:
     """Where the kernel finds the numbers of ``sort``; column ``CODE`` holds its code."""
     free = iter(range(CODE + 1, 1 << 16))
     if isinstance(sort.instruction, Copy):
-        shape = {name: next(free) for name in COPY}
+        shape = {name: next(free) for name in (*COPY, *_dimension_names(sort.instruction))}
         bases = tuple(next(free) for _ in sort.tensors)
         return Columns(shape, (), bases, (), tuple(next(free) for _ in sort.scalars))
     if isinstance(sort.instruction, Layer):
@@ -65,6 +66,11 @@ def columns_of(sort: InstructionOperation) -> Columns:
     bases = tuple(next(free) for _ in sort.tensors)
     steps = tuple(tuple(next(free) for _ in tensor.steps) for tensor in sort.tensors)
     return Columns({}, extents, bases, steps, tuple(next(free) for _ in sort.scalars))
+
+
+def _dimension_names(copy: Copy) -> list[str]:
+    """The names of the columns of a copy's further dimensions."""
+    return [f"{name}.{number}" for name in _DIMENSION for number in range(len(copy.dimensions))]
 
 
 def table_width(sorts: tuple[InstructionOperation, ...]) -> int:
@@ -112,8 +118,10 @@ def _fill_copy(table: Int64, executions: Executions, copy: Copy) -> None:
     columns, words = columns_of(executions.sort), executions.words
     shape, size = copying(words, copy), DTYPE_BYTES[copy.dram_dtype]
     for name, column in columns.shape.items():
-        values = getattr(shape, name)
-        table[words.rows, column] = values // size if name in ("dram", "row_stride") else values
+        role, _, number = name.partition(".")
+        values = getattr(shape, role)
+        values = values[int(number)] if number else values
+        table[words.rows, column] = values // size if role in ("dram", "row_stride", "dram_steps") else values
     for tensor, base in zip(executions.sort.tensors, columns.bases, strict=True):
         table[words.rows, base] = words.column(tensor.address)
 
@@ -213,7 +221,7 @@ class _Launch:
         loop = tirx.For(row, _constant(0), self._count, tirx.ForKind.SERIAL, body)
         tables = self._tables.values()
         function = tirx.PrimFunc([self._table, *self._drams.values(), *self._memories, *tables], loop)
-        # DRAM is there once a type, so the compiler must not take buffers for distinct
+        # DRAM is there once a type, and memories once a view, so the compiler must not take buffers for distinct
         return function.with_attr({"global_symbol": "launch", "tirx.noalias": False})
 
     def _dispatch(self, sorts: tuple[InstructionOperation, ...], code: Int, row: Int) -> tirx.Stmt:
@@ -271,8 +279,12 @@ class _Launch:
         y, x = tirx.Var("y", "int64"), tirx.Var("x", "int64")
         padded = any(getattr(copy.copy_fields, f"pad_{side}") for side in ("top", "bottom", "left", "right"))
         row, column = (y - shape["top"], x - shape["left"]) if padded else (y, x)
+        outer = [tirx.Var(f"d{number}", "int64") for number in range(len(copy.dimensions))]
         scalar = shape["dram"] + row * shape["row_stride"] + column * self._elements[memory]
         chip = shape["sram"] + y * shape["width"] + x
+        for number, variable in enumerate(outer):
+            scalar = scalar + variable * shape[f"dram_steps.{number}"]
+            chip = chip + variable * shape[f"chip_steps.{number}"]
         places = {"dram": Place(self._drams[copy.dram_dtype], scalar), "sram": self._place(memory, chip)}
         for tensor, base in zip(sort.tensors, columns.bases, strict=True):
             places[tensor.name] = self._place(tensor.memory, read(base))
@@ -280,7 +292,8 @@ class _Launch:
         if padded:
             inside = functools.reduce(tirx.And, (row >= 0, row < shape["rows"], column >= 0, column < shape["columns"]))
             moved = tirx.IfThenElse(inside, moved, self._zeros(memory, chip))
-        return _loops([y, x], [shape["height"], shape["width"]], moved)
+        extents = [shape[f"extents.{number}"] for number in range(len(outer))]
+        return _loops([*outer, y, x], [*extents, shape["height"], shape["width"]], moved)
 
     def _place(self, memory: int, element: Int) -> Place:
         return Place(self._memories[memory], element * self._elements[memory])
@@ -341,9 +354,12 @@ class ExplicitMachine:
         self.accelerator = accelerator
         self._launch = load_kernel(source_of(accelerator))
         self._dram_types = dram_types(accelerator)
-        self._memories = [
-            _zeros(memory.depth * memory.element_count, held_as(memory.dtype)) for memory in accelerator.memories
-        ]
+        own = {
+            memory.name: _zeros(memory.depth * memory.element_count, held_as(memory.dtype))
+            for memory in accelerator.memories
+            if memory.view_of is None
+        }
+        self._memories = [own[memory.holder].view(held_as(memory.dtype)) for memory in accelerator.memories]
 
         self._tables = [_aligned(table.lookup().numbers) for table in accelerator.tables]
 

@@ -10,7 +10,13 @@ from accel.accelerator.require import require
 from accel.isa.explicit import operations
 from accel.isa.explicit.operations import sorts_of
 
-_WIDEST = {"sram": operations.ADDRESS_BITS, "dram": operations.ADDRESS_BITS, "row_stride": operations.ADDRESS_BITS}
+_WIDEST = {
+    "sram": operations.ADDRESS_BITS,
+    "dram": operations.ADDRESS_BITS,
+    "row_stride": operations.ADDRESS_BITS,
+    "dram_stride": operations.ADDRESS_BITS,
+    "sram_stride": operations.STEP_BITS,
+}
 
 
 def check_explicit(accelerator: Accelerator) -> None:
@@ -49,7 +55,7 @@ def _check_memories(accelerator: Accelerator) -> None:
         size = f"{memory.element_bytes} bytes of an element; at most {operations.MAX_ELEMENT_BYTES}"
         require(memory.element_bytes <= operations.MAX_ELEMENT_BYTES, f"memories.{index}.shape", size)
         require(memory.banks == 1, f"memories.{index}.banks", "the clock of explicit knows no banks; expected 1")
-        total += memory.depth * memory.element_bytes
+        total += memory.bytes if memory.view_of is None else 0
         together = f"{total} bytes of memories together; at most {operations.MAX_CHIP_BYTES}"
         require(total <= operations.MAX_CHIP_BYTES, f"memories.{index}.depth", together)
 

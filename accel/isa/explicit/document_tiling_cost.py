@@ -18,6 +18,7 @@ from accel.accelerator.memories import Memory
 from accel.expression.cost_expression import parse_cost
 from accel.expression.syntax_tree import ExpressionError
 from accel.isa.explicit.costs import BUS_CYCLES, DEFAULT_CYCLES
+from accel.isa.explicit.issue_order import WINDOW, is_arranged
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.slides import slide_of
@@ -47,8 +48,8 @@ def tiling_cost(
 
     Where units wait for tokens, and with two contexts of every buffer, they overlap: the busiest of them counts, or a
     cycle an instruction, and the first loads and the last store beside. Where instructions start in the order of the
-    program, loads overlap with the last instructions before them alone. With one context all cycles add up. Copies
-    that share a bus take its cycles at least.
+    program, loads overlap with the last instructions before them alone, unless they are sent as they would start. With
+    one context all cycles add up. Copies that share a bus take its cycles at least.
     """
     costs, units = _Costs(accelerator), _Units()
     used = _uses(c, conv, epilogue, gemm, costs)
@@ -60,7 +61,7 @@ def tiling_cost(
     elif isinstance(sync, HazardSync):
         cycles = _in_window(units, c, epilogue, used, sync.window)
     elif sync.kind == "in_order":
-        cycles = _in_window(units, c, epilogue, used, 1)
+        cycles = _in_window(units, c, epilogue, used, WINDOW if is_arranged(accelerator) else 1)
     else:
         ends = used.data.cycles + used.weights.cycles + epilogue.planes * used.store.cycles
         cycles = _overlapped(units, c, ends, (used.contract.unit, used.store.unit))
@@ -332,7 +333,14 @@ class _Costs:
         values = {"elements": (wide * high).astype(np.float64)}
         values["bytes"] = values["elements"] * copy.dram_bytes(self.accelerator.memory(copy.memory))
         values |= {name: size for name, size in ((names.rows, high), (names.columns, wide)) if name is not None}
-        count = planes * -(-columns // wide) * -(-rows // high)
+        left = planes, -(-rows // high)  # to further dimensions, and to instructions
+        for dimension in reversed(copy.dimensions):
+            longer, shorter = np.maximum(*left), np.minimum(*left)
+            deep = np.minimum(longer, self._most(copy, dimension.extent, dimension.limit))
+            left = -(-longer // deep), shorter
+            values |= {name: values[name] * deep for name in ("elements", "bytes")}
+            values[dimension.extent] = deep
+        count = left[0] * left[1] * -(-columns // wide)
         each, bus = self._each(copy, copy.cycles, values), np.zeros(1)
         if copy.unit in self.accelerator.dram.shared_by:
             bus = self._each(copy, copy.bus_cycles or BUS_CYCLES, values)

@@ -21,6 +21,7 @@ from accel.isa.explicit.costs import bus_cycles_of, costs_of, cycles_of
 from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.document_support import check_explicit
 from accel.isa.explicit.document_tiling_cost import tiling_cost
+from accel.isa.explicit.issue_order import arranged
 from accel.isa.explicit.operations import executions_of
 from accel.isa.explicit.residency.direct_moves import direct_moves, with_free_loads
 from accel.isa.explicit.residency.resident_words import ExplicitResidency
@@ -176,6 +177,7 @@ class ExplicitFamily(NoContext, PreparedBySignatures):
 
     touches = staticmethod(touches_of)
     idle_words = staticmethod(idle_words)
+    arranged = staticmethod(arranged)
 
     check_launch = staticmethod(check_bounds)
     effort = staticmethod(effort_of)

@@ -180,6 +180,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
             function_signature(),
             machine_signature(),
             preparation_signature(),
+            stream_timing.telling_signature(),
             keeping_signature(),
             facts_signature(),
             order_signature(),

@@ -34,6 +34,7 @@ _TILE_WAY = 100  # cycles of a tile from its bias to its results in DRAM, beside
 _STEP_GAP, _TILE_GAP = 0.75, 0.5  # times the rows of the mesh, in which it is empty: between steps, between tiles
 _KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside its rows, and with few of them
 _STEP_WAY = 80  # cycles of a step from its data to its products
+_HIDDEN = 0.5  # of what waits for the one bank of accumulators, by each step of a tile but the last
 _IN_THE_WAY = 0.05  # of what is moved, which keeps products from their banks
 
 
@@ -87,20 +88,26 @@ def tiling_cost(
         groups = np.where(c.data_loads < c.tiles, c.tiles, conv.out_blocks // c.out_blocks)
         loading = loading + epilogue.products * groups * loaded(c.out_blocks, c.out_blocks * dim)
     per_step = data * (c.data_loads == steps) + weights * (c.weight_loads == steps)
+    line = _line(c)
+    ragged, together = (line > dim) & (line % dim > 0), steps * products + c.tiles * (sums + stored)
+    # stores find the bank free while the mesh waits for weights, as it does in short products
+    gaps = steps * products * np.clip(2 * (1 - line / dim), 0, 1)
+    waiting = together - gaps - _HIDDEN * c.tiles * (bias + stored) * (1 - 1 / c.reductions)
     limits = (
         loading + _BEHIND * products + sums + stored,
         steps * (products + _STEP_GAP * dim) + c.tiles * (sums + _TILE_GAP * dim) + _FIRST * (first + bias) + stored,
-        c.tiles * stored + first + bias,
+        c.tiles * stored
+        + first
+        + bias
+        + np.where(ragged & (gemm.dst.memory.banks == 1), 2 * products * c.reductions, 0),
         c.tiles * (bias + products * c.reductions + sums + stored + _TILE_WAY) / c.result_contexts + first,
         np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),
         parameters.issue_cycles * sent.total,
         (missed.data + missed.weights + missed.results) * missed.line_cycles,
         # results of a ragged line are complete together: nothing of the next tile begins where they have one context
-        np.where(
-            (c.result_contexts == 1) & (_line(c) > dim) & (_line(c) % dim > 0),
-            loading + steps * products + c.tiles * (sums + stored),
-            0,
-        ),
+        np.where(ragged & (c.result_contexts == 1), loading + together, 0),
+        # in one bank biases wait for the stores before them, and products for both
+        np.where((gemm.dst.memory.banks == 1) & (sent.bias > 0), waiting + first + bias, 0),
     )
     slowest = np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits])
     return np.asarray(slowest + _IN_THE_WAY * (loading + c.tiles * stored))

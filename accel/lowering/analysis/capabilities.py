@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter
 from tvm import tirx
@@ -29,7 +29,7 @@ from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.operation_matching import matching_operations
 from accel.lowering.ir.affine_nest import AffineNest, simplify
 from accel.lowering.ir.epilogue_arithmetic import apply_pair, apply_steps, stored_value
-from accel.region.epilogue import INT8, TENSOR_OPS, ChannelFactors, EpilogueOp, Scaling, Shifting, Steps
+from accel.region.epilogue import INT8, TENSOR_OPS, ChannelFactors, ChannelOperand, EpilogueOp, Scaling, Shifting, Steps
 from accel.region.tile_steps import PairOp
 
 _SHIFT = 8  # bits of a byte plane
@@ -114,30 +114,42 @@ class Capabilities:
 
         def question() -> tirx.BufferStore:
             channels = scaling.channels if isinstance(scaling, Shifting) else None
-            factor = None
-            if channels is not None:
-                scope = self.accelerator.memory(channels.memory).scope
-                factor = tirx.decl_buffer((1,), "int32", "f", scope=scope)[0]
-            value = stored_value(self.accumulator("a")[0], dtype, scaling, factor)
+            read = {
+                role: tirx.decl_buffer((1,), "int32", role, scope=self.accelerator.memory(memory).scope)[0]
+                for role, memory in (() if channels is None else channels.operands)
+            }
+            value = stored_value(self.accumulator("a")[0], dtype, scaling, read)
             return tirx.BufferStore(tirx.decl_buffer((1,), dtype, "d"), value, [0])
 
         return self._copied(("store", dtype, scaling), question)
 
     @cached_property
     def channel_factors(self) -> tuple[ChannelFactors, ...]:
-        """The memories from which stores of accumulators may read a multiplier of each channel of a tile.
+        """The memories from which stores of accumulators may read a multiplier of each channel, and more.
 
-        An element has one for each, a load fills it, and the store can wait for that.
+        An element has one for each channel of a tile, a load fills it, and the store can wait for that.
         """
-        found: dict[str, ChannelFactors] = {}
+        found: dict[ChannelFactors, None] = {}
         stores = (each for each in self.accelerator.instructions if isinstance(each, Copy))
         for store in (each for each in stores if each.memory == self.gemm.dst.memory.name):
-            for memory in (self.accelerator.memory(operand.memory) for operand in store.operands.values()):
-                load = self.accelerator.copy_instruction(memory.name, "load")
-                whole = (memory.dtype, memory.element_count) == ("int32", self.gemm.out_channels)
-                if whole and load is not None and self.load(memory.name, "int32") and self._follows(store, load):
-                    found[memory.name] = ChannelFactors(memory.name)
-        return tuple(found.values())
+            memories = [operand.memory for operand in store.operands.values()]
+            if not all(self._holds_channels(memory, store) for memory in memories):
+                continue
+            for order in itertools.permutations(memories):
+                if len(order) == 1:
+                    found[ChannelFactors(*order)] = None
+                elif len(order) == len(("factor", "shift")):
+                    found[ChannelFactors(order[0], shifts=order[1])] = None
+                    found[ChannelFactors(order[0], bias=order[1])] = None
+                elif len(order) == len(get_args(ChannelOperand)):
+                    found[ChannelFactors(*order)] = None
+        return tuple(found)
+
+    def _holds_channels(self, name: str, store: Copy) -> bool:
+        """Whether an element of a memory has a number of each channel of a tile, which a load brings before a store."""
+        memory, load = self.accelerator.memory(name), self.accelerator.copy_instruction(name, "load")
+        whole = (memory.dtype, memory.element_count) == ("int32", self.gemm.out_channels)
+        return whole and load is not None and self.load(name, "int32") is not None and self._follows(store, load)
 
     def _follows(self, store: Copy, load: Copy) -> bool:
         """Whether a store and a load can wait for each other."""

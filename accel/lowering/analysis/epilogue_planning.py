@@ -96,7 +96,12 @@ def _whole(composite: CompositeRegion, start: Start, capabilities: Capabilities)
     if not composite.narrow:
         return _wide(composite, start, capabilities)
     reason, bounds = "", clip_bounds(composite)
-    by_channel = capabilities.channel_factors if composite.op in CONTRACTED else ()
+    by_channel = [
+        each
+        for each in (capabilities.channel_factors if composite.op in CONTRACTED else ())
+        # a bias in the store is a constant, and in the place of one that the sums begin as
+        if not each.bias or (start == "zero" and composite.op != "matmul")
+    ]
     for epilogue in narrowing_epilogues(composite, start, by_channel):
         if capabilities.store("int8", epilogue.scaling) is None:
             continue
@@ -285,11 +290,12 @@ def _biased(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabi
     """
     contracts = composite.op in CONTRACTED
     biased = composite.has_bias or (capabilities.offset and contracts)
-    bias: Steps = (("add_tensor", 0),) if biased and epilogue.start != "bias" else ()
+    elsewhere = epilogue.start == "bias" or epilogue.stores_bias
+    bias: Steps = (("add_tensor", 0),) if biased and not elsewhere else ()
     ways: list[Steps] = [(*bias, *epilogue.steps)]
     rounds = bool(epilogue.steps) and epilogue.steps[0][0] == "add"
-    if rounds and (biased or epilogue.start == "bias" or capabilities.step(*epilogue.steps[0]) is None):
-        joined: Steps = () if epilogue.start == "bias" else (("add_tensor", 0),)
+    if rounds and (biased or elsewhere or capabilities.step(*epilogue.steps[0]) is None):
+        joined: Steps = () if elsewhere else (("add_tensor", 0),)
         ways.insert(0, (*joined, *epilogue.steps[1:]))
     yield from ways
     for way in ways if contracts else ():

@@ -1,7 +1,8 @@
 """The values of an index expression over all iterations of its loops at once.
 
-An allocated function computes nothing but fields: integer expressions of the loop variables and of the tensors' DRAM
-addresses. The addresses are not known yet, so a value is kept as a number and a multiple of each.
+An allocated function computes nothing but fields: integer expressions of the loop variables and of its parameters,
+which are addresses: of tensors in DRAM, and of middle and end of a memory. Those are not known yet, so a value is kept
+as a number and a multiple of each.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,13 +20,13 @@ _IF = "if_then_else"
 
 @dataclass(frozen=True)
 class IndexValue:
-    """``number + sum(multiples[p] * address of p)``; ``number`` has an axis a loop, of extent 1 where it is constant.
+    """``number + sum(multiples[p] * address of p)``; each has an axis a loop, of extent 1 where it is constant.
 
     A ``multiple`` of 0 is left out.
     """
 
     number: Int64
-    multiples: Mapping[tirx.Var, int]
+    multiples: Mapping[tirx.Var, Int64]
 
 
 def evaluate_index(expression: Any, values: Mapping[tirx.Var, IndexValue]) -> IndexValue:
@@ -34,7 +35,8 @@ def evaluate_index(expression: Any, values: Mapping[tirx.Var, IndexValue]) -> In
     A truth is 1 or 0, and a float its integral part.
 
     Raises:
-        CompileError: an operation without a rule, or an address that is not just added, subtracted or multiplied.
+        CompileError: an operation without a rule, or an address that is not just added, subtracted or multiplied by
+            what is none.
     """
     if isinstance(expression, tirx.IntImm | tirx.FloatImm):
         return IndexValue(np.array(int(expression.value), np.int64), {})
@@ -68,7 +70,7 @@ def _rule(expression: Any) -> Callable[..., Any]:
 
 def _plain(value: IndexValue, expression: Any) -> Int64:
     if value.multiples:
-        raise CompileError(f"{expression} does not grow evenly with a DRAM address", field="instruction")
+        raise CompileError(f"{expression} does not grow evenly with an address", field="instruction")
     return value.number
 
 
@@ -83,21 +85,17 @@ def _linear(expression: Any, a: IndexValue, b: IndexValue) -> IndexValue:
     if isinstance(expression, tirx.Mul):
         if a.multiples:
             a, b = b, a
-        if not b.multiples:
-            return IndexValue(a.number * b.number, {})
-        if a.number.size != 1:
-            raise CompileError(f"{expression} does not grow evenly with a DRAM address", field="instruction")
-        factor = int(_plain(a, expression).item())
+        factor = _plain(a, expression)
         return IndexValue(b.number * factor, _nonzero({base: many * factor for base, many in b.multiples.items()}))
     sign = -1 if isinstance(expression, tirx.Sub) else 1
-    sums = dict(a.multiples)
+    sums: dict[tirx.Var, Int64 | int] = dict(a.multiples)
     for base, many in b.multiples.items():
         sums[base] = sums.get(base, 0) + sign * many
     return IndexValue(a.number + sign * b.number, _nonzero(sums))
 
 
-def _nonzero(multiples: Mapping[tirx.Var, int]) -> dict[tirx.Var, int]:
-    return {base: many for base, many in multiples.items() if many}
+def _nonzero(multiples: Mapping[tirx.Var, Int64 | int]) -> dict[tirx.Var, Int64]:
+    return {base: np.asarray(many) for base, many in multiples.items() if np.any(many)}
 
 
 def _truncated_quotient(a: Int64, b: Int64) -> Int64:

@@ -3,7 +3,7 @@
 Where in a launch the instructions of each call stand is affine in the loops around it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,8 @@ from accel.lowering.ir.document_paths import field_path
 from accel.lowering.ir.layer_fields import fields_of_parts
 from accel.program.program_model import MOST_INSTRUCTIONS
 from accel.util.arrays import Int64
+
+_NOT = np.array(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class _Encoding:
     def __init__(self, function: tirx.PrimFunc, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
         self.parameters = list(function.params)
-        self.bases = {base: IndexValue(np.array(0, np.int64), {base: 1}) for base in self.parameters}
+        self.bases = {base: IndexValue(np.array(0, np.int64), {base: np.array(1)}) for base in self.parameters}
         self.positions, count = call_positions(function.body, self._length)
         if count > MOST_INSTRUCTIONS:
             raise CompiledTooLarge(f"a layer takes {count} instructions; the limit is {MOST_INSTRUCTIONS}")
@@ -173,11 +175,24 @@ class _Encoding:
         numbers = np.broadcast_to(value.number, rows.shape).ravel()
         self.fields.append(self._checked(instruction, field))
         if value.multiples:
-            multiples = tuple(value.multiples.get(base, 0) for base in self.parameters)
-            self.relocations.append(Relocation(len(self.fields) - 1, rows.ravel(), numbers, multiples))
+            self._relocate(rows, numbers, [value.multiples.get(base, _NOT) for base in self.parameters])
         else:
             self.overflows += field_overflow(len(self.fields) - 1, field, rows.ravel(), numbers)
             put_field(self.words, rows.ravel(), field, numbers)
+
+    def _relocate(self, rows: Int64, numbers: Int64, multiples: Sequence[Int64]) -> None:
+        """Leave the last field open in all ``rows``; those that take as much of each address are one relocation."""
+        number = len(self.fields) - 1
+        if all(many.size == 1 for many in multiples):
+            same = tuple(int(many.item()) for many in multiples)
+            self.relocations.append(Relocation(number, rows.ravel(), numbers, same))
+            return
+        each = np.stack(np.broadcast_arrays(*multiples), axis=-1)  # of the few loops that it depends on
+        kinds, kind_of = np.unique(each.reshape(-1, len(multiples)), axis=0, return_inverse=True)
+        kind_of = np.broadcast_to(kind_of.reshape(each.shape[:-1]), rows.shape).ravel()
+        for kind, same in enumerate(kinds.tolist()):
+            places = np.flatnonzero(kind_of == kind)
+            self.relocations.append(Relocation(number, rows.ravel()[places], numbers[places], tuple(same)))
 
     def _checked(self, instruction: str, field: BitField) -> CheckedField:
         return CheckedField(instruction, field, field_path(self.accelerator, instruction, field.name))

@@ -230,7 +230,7 @@ class _Emitter:
         region, table = self.objects[function], self._microops(function)
         bases = [segment.address // unit for segment, unit in zip(segments, region.units, strict=True)]
         bases += [entry.address // table_unit(entry) for entry in table]
-        words, origin = region.code.link(bases, self.accelerator)
+        words, origin = region.link(bases, self.accelerator)
         if self.arrange is not None:
             words, places = self.arrange(words)
             origin = origin[places]

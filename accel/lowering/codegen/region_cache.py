@@ -1,9 +1,9 @@
 """Regions of a packed module on their way to objects: each is compiled once, and then found in a cache.
 
 An object depends on its region, of which the packed function is made, on what the stages read of the accelerator's
-document, and on this compiler. The stages read nothing of how long things take, and of a memory's depth only whether
-the region's buffers fit, which is asked again of what is found. Texts are kept function by function: what a stage makes
-of one does not depend on the others.
+document, and on this compiler. The stages read nothing of how long things take, and of a memory's depth only how the
+region's buffers lie in it: an object says for which depths it is, of which it is asked again, and leaves open what in
+its words depends on them. Texts are kept function by function: what a stage makes of one does not depend on the others.
 """
 
 import textwrap
@@ -29,8 +29,7 @@ from accel.lowering.codegen.region_lowering import (
     run_stage,
 )
 from accel.lowering.codegen.region_object import LoweredModule, RegionObject, dump_object, load_object, region_object
-from accel.lowering.codegen.relocatable_code import WORD
-from accel.lowering.ir.function_attributes import REGION, buffer_extents, fits, load_region, region_functions
+from accel.lowering.ir.function_attributes import REGION, load_region, region_functions
 from accel.lowering.kinds.region_images import region_function
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 
@@ -92,13 +91,13 @@ _GIVEN = (1, 3)  # of five regions those that are lowered beside
 
 @dataclass(frozen=True)
 class LoweredBeside:
-    """A region that another process has lowered: its entry, as the cache keeps it, and its words (n, words_each).
+    """A region that another process has lowered: its entry, as the cache keeps it, and its object with tensors placed.
 
-    ``entry`` is None where it has not done so, ``words`` also where nobody asked. ``gone`` says that the process is.
+    ``entry`` is None where it has not done so, ``placed`` also where nobody asked. ``gone`` says that the process is.
     """
 
     entry: bytes | None = None
-    words: bytes | None = None
+    placed: bytes | None = None
     gone: bool = False
 
 
@@ -171,12 +170,7 @@ class RegionCache:
             texts, region = load_entry(entry)
         except ValueError:
             return False
-        wide, accelerator = region.code.words.shape[1] * WORD, self._target.accelerator
-        if (
-            set(texts) != set(self._names)
-            or wide != accelerator.word_bits
-            or not fits(buffer_extents(region.buffers), accelerator)
-        ):
+        if set(texts) != set(self._names) or not region.is_for(self._target.accelerator):
             return False
         self._found[name], self._objects[name] = texts, region
         return True

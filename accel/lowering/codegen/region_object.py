@@ -1,7 +1,7 @@
 """A compiled region, as a linker takes it, and as bytes: arrays behind a header of JSON."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +13,23 @@ from tvm import ir, tirx
 from accel.accelerator.document import Accelerator
 from accel.lowering.codegen.instruction_encoding import encode
 from accel.lowering.codegen.microop_tables import MicroOpTable, load_tables
-from accel.lowering.codegen.relocatable_code import CallSite, CheckedField, FieldOverflow, RegionCode, Relocation
+from accel.lowering.codegen.relocatable_code import WORD, CallSite, CheckedField, FieldOverflow, RegionCode, Relocation
 from accel.lowering.ir.function_attributes import (
     ADDRESSES,
+    DEPTHS,
     DRAM_UNITS,
     MICROOPS,
+    SIZE_PARAMETERS,
+    Depths,
+    MemorySize,
     ScratchpadBuffer,
+    lie_in,
     load_buffers,
+    load_depths,
+    load_sizes,
     region_functions,
 )
+from accel.util.arrays import Int32, Words
 
 _LENGTH = 8  # bytes of the header's length
 
@@ -30,13 +38,36 @@ _LENGTH = 8  # bytes of the header's length
 class RegionObject:
     """A region's code, bytes a unit of each tensor's DRAM address, its tables of micro-ops, and its buffers on chip.
 
-    The code takes the addresses of the tensors, in their units, and after them that of the tables, if there are any.
+    The code takes the addresses of the tensors, in their units, after them that of the tables, if there are any, and
+    then ``sizes`` of memories. In memories of ``depths`` the buffers lie as they do.
     """
 
     code: RegionCode
     units: tuple[int, ...]
     tables: tuple[MicroOpTable, ...]
     buffers: tuple[ScratchpadBuffer, ...]
+    sizes: tuple[MemorySize, ...]
+    depths: Mapping[str, Depths]
+
+    def link(self, bases: Sequence[int], accelerator: Accelerator) -> tuple[Words, Int32]:
+        """Returns what :meth:`RegionCode.link` does, for tensors and tables at ``bases``.
+
+        Raises:
+            CompileError: a value that its field cannot hold; the message names both.
+        """
+        return self.code.link([*bases, *(size.of(accelerator) for size in self.sizes)], accelerator)
+
+    def is_for(self, accelerator: Accelerator) -> bool:
+        """Returns whether the buffers lie so in the memories of ``accelerator``, and its words are as wide.
+
+        All else that lowering reads of a document is in the key of what is kept.
+        """
+        wide = self.code.words.shape[1] * WORD
+        return wide == accelerator.word_bits and lie_in(self.buffers, self.depths, accelerator)
+
+    def placed_buffers(self, accelerator: Accelerator) -> tuple[ScratchpadBuffer, ...]:
+        """Returns the buffers with numbers alone, as they lie in the memories of ``accelerator``."""
+        return tuple(buffer.placed(accelerator) for buffer in self.buffers)
 
 
 def region_object(function: tirx.PrimFunc, accelerator: Accelerator) -> RegionObject:
@@ -47,7 +78,8 @@ def region_object(function: tirx.PrimFunc, accelerator: Accelerator) -> RegionOb
     """
     units = tuple(json.loads(str(function.attrs[DRAM_UNITS])))
     tables, buffers = load_tables(str(function.attrs[MICROOPS])), load_buffers(str(function.attrs[ADDRESSES]))
-    return RegionObject(encode(function, accelerator), units, tuple(tables), buffers)
+    sizes, depths = load_sizes(str(function.attrs[SIZE_PARAMETERS])), load_depths(str(function.attrs[DEPTHS]))
+    return RegionObject(encode(function, accelerator), units, tuple(tables), buffers, sizes, depths)
 
 
 @dataclass(frozen=True)
@@ -90,6 +122,8 @@ class _Header:
     units: tuple[int, ...]
     tables: tuple[MicroOpTable, ...]
     buffers: tuple[ScratchpadBuffer, ...]
+    sizes: tuple[MemorySize, ...]
+    depths: dict[str, Depths]
 
 
 _HEADER = TypeAdapter(_Header)
@@ -108,6 +142,8 @@ def dump_object(region: RegionObject) -> bytes:
         units=region.units,
         tables=region.tables,
         buffers=region.buffers,
+        sizes=region.sizes,
+        depths=dict(region.depths),
     )
     text = _HEADER.dump_json(header)
     arrays = [code.words.astype("<u8"), code.origin.astype("<i4")]
@@ -132,7 +168,7 @@ def load_object(data: bytes) -> RegionObject:
     )
     code = RegionCode(words, origin, header.sites, header.fields, relocations, header.overflows)
     _check(code)
-    return RegionObject(code, header.units, header.tables, header.buffers)
+    return RegionObject(code, header.units, header.tables, header.buffers, header.sizes, header.depths)
 
 
 class _Arrays:

@@ -1,7 +1,7 @@
 """The code of a region as a linker has it: instruction words, and what in them depends on where tensors lie."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,7 +41,10 @@ class FieldOverflow:
 
 @dataclass(frozen=True)
 class Relocation:
-    """A field that holds ``values + sum(multiples[p] * bases[p])`` in instructions ``rows``; both are ``(n,)``."""
+    """A field that holds ``values + sum(multiples[p] * bases[p])`` in instructions ``rows``; both are ``(n,)``.
+
+    A field may have several, of different instructions.
+    """
 
     field: int
     rows: Int64
@@ -76,8 +79,8 @@ class RegionCode:
     def link(self, bases: Sequence[int], accelerator: Accelerator) -> tuple[Words, Int32]:
         """The words ``(m, words_each)`` and the index of each one's call, ``(m,)``, where the tensors lie at ``bases``.
 
-        ``bases`` are in the unit of the copies that move the tensor. Instructions that would set registers to what
-        they hold are left out.
+        ``bases`` are what the function takes, those of tensors in the unit of the copies that move them. Instructions
+        that would set registers to what they hold are left out.
 
         Raises:
             CompileError: a value that its field cannot hold; the message names both.
@@ -94,6 +97,20 @@ class RegionCode:
             raise self.fields[first.field].error(first.value)
         kept = _needed(words, accelerator)
         return words[kept], self.origin[kept]
+
+    def bound(self, bases: Sequence[int]) -> "RegionCode":
+        """Returns the code with the first parameters at ``bases``; it takes the others."""
+        words, overflows, left = self.words.copy(), list(self.overflows), []
+        for relocation in self.relocations:
+            known, unknown = relocation.multiples[: len(bases)], relocation.multiples[len(bases) :]
+            values = relocation.values + sum(many * base for many, base in zip(known, bases, strict=True))
+            if any(unknown):
+                left.append(replace(relocation, values=values, multiples=unknown))
+                continue
+            field = self.fields[relocation.field].field
+            overflows += field_overflow(relocation.field, field, relocation.rows, values)
+            put_field(words, relocation.rows, field, values)
+        return replace(self, words=words, relocations=tuple(left), overflows=tuple(overflows))
 
 
 def field_overflow(number: int, field: BitField, rows: Int64, values: Int64) -> list[FieldOverflow]:

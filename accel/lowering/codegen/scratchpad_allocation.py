@@ -1,12 +1,12 @@
 """Allocate: every scratchpad buffer gets an address in its own memory, and none is left in host memory.
 
 The function that results takes the DRAM addresses of its tensors, in elements of the memory that they are
-copied to, and its calls hold every field of their instruction.
+copied to, and where memories in banks have their middle and end; its calls hold every field of their instruction.
 """
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,24 +19,31 @@ from accel.accelerator.semantics import layer_semantics
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.codegen.microop_tables import MicroOpTable, OperandWalk, dump_tables, microops_of
-from accel.lowering.codegen.scratchpad_layout import Place, places_of
+from accel.lowering.codegen.scratchpad_layout import Place, layout_of
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import constant_value, simplify
 from accel.lowering.ir.document_paths import instruction_path, memory_path
 from accel.lowering.ir.function_attributes import (
     ADDRESSES,
     CONTEXTS_PRAGMA,
+    DEPTHS,
     DRAM_UNITS,
     MICROOPS,
+    SIZE_PARAMETERS,
+    Depths,
+    LayerUse,
+    MemorySize,
     ScratchpadBuffer,
     dump_buffers,
+    dump_depths,
+    dump_sizes,
     map_regions,
 )
 from accel.lowering.ir.injected_function import (
     InjectedFunction,
     injected_function_of,
 )
-from accel.lowering.ir.layer_numbers import elements_used, layer_numbers
+from accel.lowering.ir.layer_numbers import elements_used, layer_numbers, numbers_used
 from accel.lowering.ir.tir_walk import collect, next_site, rewrite_calls
 from accel.region.kinds import AnyRegion
 
@@ -51,7 +58,8 @@ def allocate(module: ir.IRModule, target: Target) -> ir.IRModule:
 
     def allocated(function: tirx.PrimFunc, _region: AnyRegion) -> tirx.PrimFunc:
         view = injected_function_of(function, accelerator)
-        places = places_of(view, accelerator)
+        layout = layout_of(view, accelerator)
+        places, depths = layout.places, dict(layout.depths)
         rewriter = _Rewriter(accelerator, places, _dram_bases(function, view, accelerator))
         body = rewriter.rewrite(function.body)
         parameters = list(rewriter.dram.values())
@@ -62,10 +70,15 @@ def allocate(module: ir.IRModule, target: Target) -> ir.IRModule:
             parameters.append(rewriter.microop_base)
             table = _load_microops(rewriter.tables, accelerator, rewriter.microop_base, site)
             body = tirx.SeqStmt([table, body])
+        parameters += rewriter.sizes.values()
+        for buffer in buffers[len(places) :]:
+            depths[buffer.memory] = Depths(buffer.end).of_both(depths.get(buffer.memory, Depths(0)))
         result = tirx.PrimFunc(parameters, body, attrs=function.attrs)
         attributes = {
             MICROOPS: dump_tables(rewriter.tables),
             ADDRESSES: dump_buffers(buffers),
+            DEPTHS: dump_depths(depths),
+            SIZE_PARAMETERS: dump_sizes(rewriter.sizes),
             DRAM_UNITS: json.dumps([rewriter.units.get(base, 1) for base in rewriter.dram.values()]),
         }
         return result.with_attrs(attributes)
@@ -85,9 +98,8 @@ class _Uses:
 def _buffer(place: Place, uses: _Uses) -> ScratchpadBuffer:
     loads, stores = (tuple(dict.fromkeys(found)) for found in (uses.loads, uses.stores))
     sites = tuple(dict.fromkeys(uses.sites))
-    return ScratchpadBuffer(
-        place.name, place.memory, place.address, place.elements, place.copies, place.pitch, sites, loads, stores
-    )
+    lies = place.name, place.memory, place.address, place.elements, place.copies, place.pitch
+    return ScratchpadBuffer(*lies, sites, loads, stores, place.origin)
 
 
 def _taken(layer: Layer, fields: dict[str, Any], site: int | None, rewriter: "_Rewriter") -> list[ScratchpadBuffer]:
@@ -113,7 +125,8 @@ def _taken(layer: Layer, fields: dict[str, Any], site: int | None, rewriter: "_R
                 through[operand in written].append(places.index(rewriter.views[buffer].name))
         loads, stores = tuple(dict.fromkeys(through[False])), tuple(dict.fromkeys(through[True]))
         sites = () if site is None else (site,)
-        found.append(ScratchpadBuffer(f"{layer.name}_{name}", name, 0, elements, 1, elements, sites, loads, stores))
+        use = LayerUse(layer.name, numbers_used(name, layer, numbers, accelerator))
+        found.append(ScratchpadBuffer(f"{layer.name}_{name}", name, 0, 0, 1, 0, sites, loads, stores, use=use))
     return found
 
 
@@ -154,7 +167,9 @@ def _load_microops(tables: Sequence[MicroOpTable], accelerator: Accelerator, bas
 class _Rewriter:
     """Replace buffers by addresses in every call, collecting the micro-op tables on the way."""
 
-    def __init__(self, accelerator: Accelerator, places: dict[tirx.Var, Place], dram: dict[tirx.Var, tirx.Var]) -> None:
+    def __init__(
+        self, accelerator: Accelerator, places: Mapping[tirx.Var, Place], dram: dict[tirx.Var, tirx.Var]
+    ) -> None:
         self.accelerator = accelerator
         self.places = places
         self.dram = dram
@@ -164,6 +179,7 @@ class _Rewriter:
         self.uses: dict[tirx.Var, _Uses] = {buffer: _Uses() for buffer in places}
         self.walking: list[int] = []
         self.taken: list[ScratchpadBuffer] = []
+        self.sizes: dict[MemorySize, tirx.Var] = {}
         self.microop_base = tirx.Var("microops_base", "int32")
 
     def rewrite(self, body: tirx.Stmt) -> tirx.Stmt:
@@ -220,10 +236,16 @@ class _Rewriter:
         place = self.places[instruction_calls.buffer_of(fields.pop(instruction_calls.operand(name)))]
         return place, fields.pop(instruction_calls.index(name))
 
+    def _size(self, size: MemorySize) -> tirx.Var:
+        """The parameter that is a size of a memory."""
+        if size not in self.sizes:
+            self.sizes[size] = tirx.Var(f"{size.memory}_{size.origin}", "int32")
+        return self.sizes[size]
+
     def _address(self, name: str, fields: dict[str, Any]) -> tirx.Expr:
         """An operand's address; takes its buffer and index from the fields."""
         place, index = self._place(name, fields)
-        return place.address_of(index)
+        return place.address_of(index, self._size)
 
     def _copy(self, copy: Copy, fields: dict[str, Any]) -> dict[str, Any]:
         names = copy.copy_fields
@@ -236,7 +258,7 @@ class _Rewriter:
             offset = tirx.Cast("int64", offset) * tirx.const(size, "int64")
         elif str(base.ty.dtype) == "int64":
             offset = tirx.Cast("int64", offset)
-        addresses = {names.sram: place.address_of(index), names.dram: simplify(offset + base)}
+        addresses = {names.sram: place.address_of(index, self._size), names.dram: simplify(offset + base)}
         for name, operand in copy.operands.items():
             if operand.address is not None and instruction_calls.operand(name) in fields:
                 addresses[operand.address] = self._address(name, fields)

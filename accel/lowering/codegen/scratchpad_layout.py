@@ -1,6 +1,6 @@
 """Where the buffers of a region lie in their memories, and how the copies of one follow each other."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from accel.accelerator.memories import Memory
 from accel.errors import CompileError
 from accel.lowering.ir.affine_nest import constant_value, simplify
 from accel.lowering.ir.document_paths import memory_path
+from accel.lowering.ir.function_attributes import Depths, MemorySize, Origin
 from accel.lowering.ir.injected_function import InjectedFunction, Loop, buffer_contexts, linear_index
 from accel.lowering.ir.tir_walk import scope_of
 
@@ -20,7 +21,10 @@ _HALVES = 2
 
 @dataclass(frozen=True)
 class Place:
-    """Where a buffer lies: ``copies`` contexts of ``elements`` each, ``pitch`` apart, the first at ``address``."""
+    """Where a buffer lies: ``copies`` contexts of ``elements`` each, the first at ``address``, counted from ``origin``.
+
+    They are ``pitch`` apart; 0: the middle of the memory.
+    """
 
     name: str
     memory: str
@@ -29,6 +33,7 @@ class Place:
     copies: int
     pitch: int
     loops: tuple[Loop, ...]
+    origin: Origin = "begin"
 
     @property
     def lifetime(self) -> tuple[Any, ...]:
@@ -40,13 +45,25 @@ class Place:
         """The context of an iteration, over the variables of the loops."""
         return tirx.floormod(linear_index(self.loops), self.copies)
 
-    def address_of(self, index: Any) -> tirx.Expr:
-        """Returns the address of element ``index`` of an iteration's context."""
-        context = self.context * self.pitch + self.address if self.copies > 1 else self.address
-        return simplify(index + context)
+    def address_of(self, index: Any, size: Callable[[MemorySize], tirx.Expr]) -> tirx.Expr:
+        """Returns the address of element ``index`` of an iteration's context, by sizes of memories."""
+        address: Any = self.address
+        if self.origin != "begin":
+            address = address + size(MemorySize(self.memory, self.origin))
+        if self.copies > 1:
+            address = self.context * (self.pitch or size(MemorySize(self.memory, "middle"))) + address
+        return simplify(index + address)
 
 
-def places_of(view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var, Place]:
+@dataclass(frozen=True)
+class Layout:
+    """Where each buffer lies, which is so in memories of ``depths``."""
+
+    places: Mapping[tirx.Var, Place]
+    depths: Mapping[str, Depths]
+
+
+def layout_of(view: InjectedFunction, accelerator: Accelerator) -> Layout:
     """Returns where each buffer lies.
 
     A bank serves one access at a time. So of the buffers that an instruction reads together the first lies at the
@@ -65,16 +82,22 @@ def places_of(view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var
                 f"{buffer.name} is no whole number of elements of a scratchpad", field="accelerator.memories"
             )
         sizes[own.name][buffer] = _Size(scalars // own.element_count, buffer_contexts(allocation, view))
-    found: dict[tirx.Var, Place] = {}
-    for memory in accelerator.memories:
-        buffers = sizes[memory.name]
-        halves = _in_halves(buffers, beside, memory)
-        places = halves if halves is not None else _in_one_piece(buffers, beside, memory, accelerator)
-        for buffer, size in buffers.items():
-            address, pitch = places[buffer]
-            loops = view.allocations[buffer].loops
-            found[buffer] = Place(str(buffer.name), memory.name, address, size.elements, size.copies, pitch, loops)
-    return {buffer: found[buffer] for buffer in view.allocations}
+    found, depths = dict[tirx.Var, Place](), dict[str, Depths]()
+    for holder in (memory for memory in accelerator.memories if memory.view_of is None):
+        seen = [memory for memory in accelerator.memories if memory.holder == holder.name and sizes[memory.name]]
+        placed = _side_by_side(sizes, seen, holder, accelerator) if len(seen) > 1 else None
+        for memory in seen:
+            spots, room = placed[memory.name] if placed else _spots(sizes[memory.name], beside, memory, accelerator)
+            if _is_walked(view, memory, accelerator):  # whose micro-ops hold numbers
+                spots, room = {buffer: spot.fixed(memory) for buffer, spot in spots.items()}, _fixed_room(room, memory)
+            depths[memory.name] = room
+            for buffer, size in sizes[memory.name].items():
+                spot, loops = spots[buffer], view.allocations[buffer].loops
+                found[buffer] = Place(
+                    str(buffer.name), memory.name, spot.address, size.elements, size.copies, spot.pitch, loops,
+                    spot.origin,
+                )  # fmt: skip
+    return Layout({buffer: found[buffer] for buffer in view.allocations}, depths)
 
 
 @dataclass(frozen=True)
@@ -85,54 +108,112 @@ class _Size:
     copies: int
 
 
-_Addresses = dict[tirx.Var, tuple[int, int]]
-"""Address and pitch of each buffer."""
+@dataclass(frozen=True)
+class _Spot:
+    """Address and pitch of a buffer, as those of a :class:`Place`."""
+
+    origin: Origin
+    address: int
+    pitch: int
+
+    def fixed(self, memory: Memory) -> "_Spot":
+        """Returns it with numbers alone."""
+        middle = memory.depth // _HALVES
+        begin = {"begin": 0, "middle": middle, "end": memory.depth}[self.origin]
+        return _Spot("begin", begin + self.address, self.pitch or middle)
 
 
-def _in_one_piece(
+_Spots = dict[tirx.Var, _Spot]
+
+
+def _is_walked(view: InjectedFunction, memory: Memory, accelerator: Accelerator) -> bool:
+    """Whether micro-ops hold addresses of a memory in banks, which depend on its depth."""
+    if memory.banks == 1:
+        return False
+    called = (accelerator.instruction(site.name) for site in view.sites)
+    walking = (each for each in called if isinstance(each, Compute) and each.microops is not None)
+    return any(operand.memory == memory.name for each in walking for operand in each.operands.values())
+
+
+def _fixed_room(room: Depths, memory: Memory) -> Depths:
+    return room.of_both(Depths(memory.depth, memory.depth + 1))
+
+
+def _spots(
     buffers: Mapping[tirx.Var, _Size], beside: set[tirx.Var], memory: Memory, accelerator: Accelerator
-) -> _Addresses:
-    """One buffer behind the other, and the copies of each together."""
-    begin, end, places = 0, memory.depth, {}
-    for buffer, size in buffers.items():
-        if buffer in beside:
-            address = end = end - size.elements * size.copies
-        else:
-            address, begin = begin, begin + size.elements * size.copies
-        places[buffer] = address, size.elements
-    needed = begin + memory.depth - end
+) -> tuple[_Spots, Depths]:
+    """Where buffers lie in a memory, and of which depths.
+
+    Raises:
+        CompileError: they need more than there is.
+    """
+    copies = {size.copies for size in buffers.values()}
+    halves = None
+    if memory.banks % _HALVES == 0 and copies in ({_HALVES}, {1, _HALVES}):
+        halves = _in_halves(buffers, beside)
+        if memory.depth >= halves[1]:
+            return halves[0], Depths(halves[1])
+    spots, needed = _in_one_piece(buffers, beside)
     if needed > memory.depth:
         raise CompileError(
             f"the buffers need {needed} elements of {memory.name}; it has {memory.depth}",
             field=memory_path(accelerator, memory.name, "depth"),
         )
-    return places
+    return spots, Depths(needed, None if halves is None else halves[1])
 
 
-def _in_halves(buffers: Mapping[tirx.Var, _Size], beside: set[tirx.Var], memory: Memory) -> _Addresses | None:
-    """Each context in half of the memory, and what has one context where there is more room.
+def _side_by_side(
+    sizes: Mapping[str, Mapping[tirx.Var, _Size]], seen: Sequence[Memory], holder: Memory, accelerator: Accelerator
+) -> dict[str, tuple[_Spots, Depths]]:
+    """Where the buffers of several views of the same bytes lie, one behind the other, and of which depths, by view.
 
-    None where the memory has no banks, no buffer has two contexts, or they do not fit so.
+    Those of the largest elements come first: so each begins at a whole number of its own.
+
+    Raises:
+        CompileError: they need more than there is.
     """
-    copies = {size.copies for size in buffers.values()}
-    if memory.banks < _HALVES or memory.banks % _HALVES or copies not in ({_HALVES}, {1, _HALVES}):
-        return None
-    pitch = memory.depth // _HALVES
-    begins, ends, places = [0, pitch], [pitch, memory.depth], {}
-    for buffer, size in sorted(buffers.items(), key=lambda one: -one[1].copies):
-        halves = (
-            range(_HALVES) if size.copies > 1 else [max(range(_HALVES), key=lambda half: ends[half] - begins[half])]
+    begin, spots = 0, {memory.name: _Spots() for memory in seen}
+    for memory in sorted(seen, key=lambda memory: -memory.element_bytes):
+        for buffer, size in sizes[memory.name].items():
+            spots[memory.name][buffer] = _Spot("begin", begin // memory.element_bytes, size.elements)
+            begin += size.elements * size.copies * memory.element_bytes
+    if begin > holder.bytes:
+        raise CompileError(
+            f"the buffers need {begin} bytes of {holder.name}; it has {holder.bytes}",
+            field=memory_path(accelerator, holder.name, "depth"),
         )
+    return {memory.name: (spots[memory.name], Depths(-(-begin // memory.element_bytes))) for memory in seen}
+
+
+def _in_one_piece(buffers: Mapping[tirx.Var, _Size], beside: set[tirx.Var]) -> tuple[_Spots, int]:
+    """One buffer behind the other, and the copies of each together; and the elements that they need."""
+    begin, end, spots = 0, 0, _Spots()
+    for buffer, size in buffers.items():
+        if buffer in beside:
+            end += size.elements * size.copies
+            spots[buffer] = _Spot("end", -end, size.elements)
+        else:
+            spots[buffer] = _Spot("begin", begin, size.elements)
+            begin += size.elements * size.copies
+    return spots, begin + end
+
+
+def _in_halves(buffers: Mapping[tirx.Var, _Size], beside: set[tirx.Var]) -> tuple[_Spots, int]:
+    """Each context in half of the memory, and what has one context where there is more room; and the depth for that."""
+    begins, ends, spots = [0] * _HALVES, [0] * _HALVES, _Spots()
+    for buffer, size in sorted(buffers.items(), key=lambda one: -one[1].copies):
+        fullest = [begin + end for begin, end in zip(begins, ends, strict=True)]
+        halves = range(_HALVES) if size.copies > 1 else [fullest.index(min(fullest))]
         first = halves[0]
         for half in halves:
-            if buffer in beside:
-                ends[half] -= size.elements
-            else:
-                begins[half] += size.elements
-        address = ends[first] if buffer in beside else begins[first] - size.elements
-        places[buffer] = address, pitch if size.copies > 1 else size.elements
-    fits = all(begin <= end for begin, end in zip(begins, ends, strict=True))
-    return places if fits else None
+            (ends if buffer in beside else begins)[half] += size.elements
+        pitch = 0 if size.copies > 1 else size.elements
+        if buffer in beside:
+            spots[buffer] = _Spot(("middle", "end")[first], -ends[first], pitch)
+        else:
+            spots[buffer] = _Spot(("begin", "middle")[first], begins[first] - size.elements, pitch)
+    first, second = (begin + end for begin, end in zip(begins, ends, strict=True))
+    return spots, max(_HALVES * first, _HALVES * second - 1)  # the second half is the larger one
 
 
 def _read_beside_others(view: InjectedFunction, accelerator: Accelerator) -> set[tirx.Var]:

@@ -218,6 +218,14 @@ class _Copying:
         self.unit = unit
         name = self.names.row_stride
         self.most_stride = ((1 << accelerator.bits(copy, name)) - 1) // unit if name is not None else 0
+        self.most = [
+            (
+                self._most(each.extent, each.limit, accelerator),
+                self._most(each.dram_stride, None, accelerator) // unit,
+                0 if each.sram_stride is None else self._most(each.sram_stride, None, accelerator),
+            )
+            for each in copy.dimensions
+        ]
         blocks = copy.blocks
         self.most_apart = 0 if blocks is None else (1 << accelerator.bits(copy, blocks.stride)) - 1
 
@@ -249,6 +257,7 @@ class _Copying:
         if rows is not None and rows.extent > self.most_rows:
             rows, piece = _pieces(rows, self.most_rows)
             axes = [*axes, piece]
+        axes, further = self._dimensions(axes, pitch * _extent(rows), cut=_extent(rows) == 0)
         size = self.memory.element_count
         sram_base, dram_base = _whole(sram.base, size), _whole(dram.base, size)
         for axis in axes:
@@ -270,7 +279,8 @@ class _Copying:
             operands[instruction_calls.operand(each.name)] = each.access.buffer.data
             operands[instruction_calls.index(each.name)] = simplify(place)
         statement = instruction_calls.call(
-            self.copy.name, operands | self._sizes(rows, columns) | self._of_blocks(blocks) | fields
+            self.copy.name,
+            operands | self._sizes(rows, columns) | self._of_dimensions(further) | self._of_blocks(blocks) | fields,
         )
         for axis in reversed(axes):
             extent = tirx.const(constant_value(axis.extent), "int32")
@@ -311,6 +321,44 @@ class _Copying:
         if axes[-1].stays_outside:
             return None
         return axes.pop() if axes[-1].extent <= self.most_rows or not axes[-1].padded else None
+
+    def _dimensions(self, axes: list[_Axis], inside: int, *, cut: bool) -> tuple[list[_Axis], list[_Axis | None]]:
+        """Take loops for the further dimensions: of those that may be taken the longest. What is left stays outside.
+
+        Args:
+            axes: the loops that are neither rows nor columns.
+            inside: elements on the chip of the rectangle that is moved at every point of them.
+            cut: the last of the loops is over pieces of which one is shorter.
+
+        Returns what is left, and the loop of each dimension, None where it is once.
+        """
+        left, found = list(axes), list[_Axis | None]()
+        for dimension, (most, dram, sram) in zip(reversed(self.copy.dimensions), reversed(self.most), strict=True):
+            dense = dimension.sram_stride is None
+            able = [
+                axis
+                for axis in (left[:-1] if cut else left)
+                if not axis.stays_outside
+                and 1 < axis.extent <= most
+                and 0 <= axis.dram <= dram
+                and (axis.sram == inside if dense else 0 <= axis.sram <= sram)
+            ]
+            taken = max(able, key=lambda axis: axis.extent, default=None)
+            found.insert(0, taken)
+            if taken is not None:
+                left.remove(taken)
+                inside *= taken.extent
+        return left, found
+
+    def _of_dimensions(self, further: list[_Axis | None]) -> dict[str, tirx.Expr]:
+        """The fields of the further dimensions."""
+        fields = {}
+        for dimension, axis in zip(self.copy.dimensions, further, strict=True):
+            fields[dimension.extent] = tirx.const(1 if axis is None else axis.extent, "int32")
+            fields[dimension.dram_stride] = tirx.const(0 if axis is None else axis.dram * self.unit, "int32")
+            if dimension.sram_stride is not None:
+                fields[dimension.sram_stride] = tirx.const(0 if axis is None else axis.sram, "int32")
+        return fields
 
     def _blocks(self, axes: list[_Axis]) -> _Axis | None:
         """Take the loop over elements that lie side by side in DRAM, if there is one."""
@@ -357,6 +405,13 @@ def _pieces(axis: _Axis, most: int) -> tuple[_Axis, _Axis]:
         _Axis(axis.variable, extent, axis.sram, axis.dram, moves=axis.moves),
         _Axis(variable, count, axis.sram * most, axis.dram * most, moves=tuple(step * most for step in axis.moves)),
     )
+
+
+def _extent(rows: _Axis | None) -> int:
+    """The extent of rows on the chip; 0 where they are cut into pieces of which one is shorter."""
+    if rows is None:
+        return 1
+    return rows.extent if isinstance(rows.extent, int) else 0
 
 
 def _is_single(axis: _Axis) -> bool:

@@ -1,8 +1,10 @@
 """Epilogues as TIR expressions: steps on an accumulator, pairs of accumulators, and what a store makes of one."""
 
+from collections.abc import Mapping
+
 from tvm import tirx
 
-from accel.region.epilogue import TENSOR_OPS, EpilogueOp, Relu, Scaling, Shifting, Steps
+from accel.region.epilogue import TENSOR_OPS, ChannelOperand, EpilogueOp, Relu, Scaling, Shifting, Steps
 from accel.region.tile_steps import PairOp
 
 
@@ -43,12 +45,16 @@ def apply_pair(value: tirx.Expr, name: PairOp, other: tirx.Expr) -> tirx.Expr:
 
 
 def stored_value(
-    value: tirx.Expr, dtype: str, scaling: Scaling | Shifting | None, factor: tirx.Expr | None = None
+    value: tirx.Expr,
+    dtype: str,
+    scaling: Scaling | Shifting | None,
+    channel: Mapping[ChannelOperand, tirx.Expr] | None = None,
 ) -> tirx.Expr:
     """What a store makes of an accumulator: scaled or shifted and clipped, or its low bits.
 
-    ``factor`` is the multiplier of its channel, int32, where the store reads one.
+    ``channel`` is what the store reads of its channel, int32, where it reads anything.
     """
+    channel = channel or {}
     if scaling is None:
         return value.astype(dtype)
 
@@ -61,7 +67,9 @@ def stored_value(
         value = tirx.nearbyint(relu("product", product))
     else:
         sums = str(value.ty.dtype)
-        value = _shift_right(value.astype(f"int{scaling.product}") if scaling.product else value, scaling, factor)
+        if "bias" in channel:
+            value = value + (channel["bias"] if sums == "int32" else channel["bias"].astype(sums))
+        value = _shift_right(value.astype(f"int{scaling.product}") if scaling.product else value, scaling, channel)
         value = value.astype(sums) if scaling.narrows else value
     clipped = relu("clipped", clip_to(relu("rounded", value), (scaling.low, scaling.high)))
     return relu("narrowed", clipped.astype("int8"))
@@ -73,12 +81,19 @@ def clip_to(value: tirx.Expr, bounds: tuple[int, int]) -> tirx.Expr:
     return tirx.max(tirx.min(value, high), low)
 
 
-def _shift_right(value: tirx.Expr, shifting: Shifting, factor: tirx.Expr | None) -> tirx.Expr:
+def _shift_right(value: tirx.Expr, shifting: Shifting, channel: Mapping[ChannelOperand, tirx.Expr]) -> tirx.Expr:
     dtype = str(value.ty.dtype)
-    if factor is not None:
+    if "factor" in channel:
+        factor = channel["factor"]
         value = value * (factor if dtype == "int32" else factor.astype(dtype))
     elif shifting.factor != 1:
         value = value * tirx.const(shifting.factor, dtype)
+    if "shift" in channel:
+        shift = channel["shift"]
+        one, down = tirx.const(1, dtype), shift - tirx.const(1, "int32")
+        if dtype != "int32":
+            shift, down = shift.astype(dtype), down.astype(dtype)
+        return (value + (one << down) if shifting.rounds else value) >> shift
     if shifting.rounds:
         value = value + tirx.const(1 << shifting.shift - 1, dtype)
     return value >> tirx.const(shifting.shift, dtype) if shifting.shift else value

@@ -4,16 +4,19 @@ Everything a later stage needs travels in the IRModule itself, as attributes hol
 it and a stage can be run alone.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 from tvm import ir, tirx
 
 from accel.accelerator.checks import document_checks
 from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Layer
+from accel.lowering.ir.layer_numbers import elements_used
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import SHAPES, AnyRegion, Region, VectorRegion, Views
 from accel.region.shapes import RegionShape, Sides
@@ -31,6 +34,8 @@ MICROOPS = "cyclops.microops"
 ADDRESSES = "cyclops.addresses"
 NESTS = "cyclops.nests"
 DRAM_UNITS = "cyclops.dram_units"
+DEPTHS = "cyclops.depths"  # the depths of memories for which the buffers lie as they do, as JSON
+SIZE_PARAMETERS = "cyclops.sizes"  # the sizes that a function takes behind addresses, as JSON
 CONTEXTS_PRAGMA = document_checks.CONTEXTS_PRAGMA
 FIRST_PRAGMA = "pragma_first"
 """Around the nest of a sum: its value says in which iterations of the loops around it the sum begins."""
@@ -70,6 +75,31 @@ class LaunchInfo:
     operations: int = 0
 
 
+Origin = Literal["begin", "middle", "end"]
+"""What of a memory addresses are counted from; the middle is at half of its depth, rounded down."""
+
+
+@dataclass(frozen=True)
+class MemorySize:
+    """An address that depends on how deep a memory is: its middle, or its end."""
+
+    memory: str
+    origin: Origin
+
+    def of(self, accelerator: Accelerator) -> int:
+        """Returns the address on ``accelerator``, in elements."""
+        depth = accelerator.memory(self.memory).depth
+        return {"begin": 0, "middle": depth // 2, "end": depth}[self.origin]
+
+
+@dataclass(frozen=True)
+class LayerUse:
+    """What an instruction as large as a layer takes of a memory, with ``numbers`` in its fields."""
+
+    layer: str
+    numbers: dict[str, float]
+
+
 @dataclass(frozen=True)
 class ScratchpadBuffer:
     """Where a buffer of a region lies on the chip, and who uses it.
@@ -77,13 +107,14 @@ class ScratchpadBuffer:
     Attributes:
         name: as the TIR calls it.
         memory: its memory.
-        address: its first element there.
+        address: its first element there, counted from ``origin``.
         elements: of one copy.
         copies: contexts, for tiles that overlap in time.
-        pitch: elements from the beginning of one copy to that of the next.
+        pitch: elements from the beginning of one copy to that of the next; 0: the memory's middle.
         sites: the calls that touch it.
         loads: places among the function's parameters of the tensors that are copied to it.
         stores: of those that it is copied to.
+        use: of an instruction that may take more of a larger memory; ``elements`` and ``pitch`` follow from it.
     """
 
     name: str
@@ -95,24 +126,45 @@ class ScratchpadBuffer:
     sites: tuple[int, ...]
     loads: tuple[int, ...]
     stores: tuple[int, ...]
+    origin: Origin = "begin"
+    use: LayerUse | None = None
 
     @property
     def end(self) -> int:
         """The element behind its last copy."""
         return self.address + self.pitch * (self.copies - 1) + self.elements
 
+    def placed(self, accelerator: Accelerator) -> "ScratchpadBuffer":
+        """Returns it with numbers alone, as it lies in the memories of ``accelerator``."""
+        if self.use is not None:
+            layer = accelerator.instruction(self.use.layer)
+            assert isinstance(layer, Layer)
+            elements = math.ceil(float(elements_used(self.memory, layer, self.use.numbers, accelerator)))
+            return replace(self, elements=elements, pitch=elements, use=None)
+        begin, middle = (MemorySize(self.memory, origin).of(accelerator) for origin in (self.origin, "middle"))
+        return replace(self, address=begin + self.address, origin="begin", pitch=self.pitch or middle)
 
-def buffer_extents(buffers: Iterable[ScratchpadBuffer]) -> dict[str, int]:
-    """Returns the elements that buffers need of each memory, from its beginning."""
-    needed: dict[str, int] = {}
-    for buffer in buffers:
-        needed[buffer.memory] = max(buffer.end, needed.get(buffer.memory, 0))
-    return needed
+
+@dataclass(frozen=True)
+class Depths:
+    """Depths of a memory for which buffers lie as they do: at least ``least``, and less than ``below`` if any."""
+
+    least: int
+    below: int | None = None
+
+    def of_both(self, other: "Depths") -> "Depths":
+        """Returns the depths that are in both."""
+        below = [each.below for each in (self, other) if each.below is not None]
+        return Depths(max(self.least, other.least), min(below, default=None))
 
 
-def fits(extents: Mapping[str, int], accelerator: Accelerator) -> bool:
-    """Returns whether each memory has as many elements."""
-    return all(elements <= accelerator.memory(name).depth for name, elements in extents.items())
+def lie_in(buffers: Iterable[ScratchpadBuffer], depths: Mapping[str, Depths], accelerator: Accelerator) -> bool:
+    """Returns whether buffers lie so in the memories of ``accelerator``, as they do in memories of ``depths``."""
+    found = [(each, accelerator.memory(name).depth) for name, each in depths.items()]
+    if not all(each.least <= depth and (each.below is None or depth < each.below) for each, depth in found):
+        return False
+    taken = [buffer.placed(accelerator) for buffer in buffers if buffer.use is not None]
+    return all(each.end <= accelerator.memory(each.memory).depth for each in taken)
 
 
 @dataclass(frozen=True)
@@ -134,6 +186,8 @@ _SHAPES: dict[str, TypeAdapter[RegionShape]] = {shape.kind: TypeAdapter(shape) f
 _PROGRAM = TypeAdapter(VectorProgram)
 _LAUNCHES = TypeAdapter(dict[str, LaunchInfo])
 _BUFFERS = TypeAdapter(tuple[ScratchpadBuffer, ...])
+_DEPTHS = TypeAdapter(dict[str, Depths])
+_SIZES = TypeAdapter(tuple[MemorySize, ...])
 
 
 def dump_region(region: AnyRegion) -> str:
@@ -193,6 +247,26 @@ def dump_buffers(buffers: Iterable[ScratchpadBuffer]) -> str:
 def load_buffers(text: str) -> tuple[ScratchpadBuffer, ...]:
     """The inverse of ``dump_buffers``."""
     return _BUFFERS.validate_json(text)
+
+
+def dump_depths(depths: Mapping[str, Depths]) -> str:
+    """Depths of memories as JSON, for a function's attribute."""
+    return _DEPTHS.dump_json(dict(depths)).decode()
+
+
+def load_depths(text: str) -> dict[str, Depths]:
+    """The inverse of ``dump_depths``."""
+    return _DEPTHS.validate_json(text)
+
+
+def dump_sizes(sizes: Iterable[MemorySize]) -> str:
+    """Sizes of memories as JSON, for a function's attribute."""
+    return _SIZES.dump_json(tuple(sizes)).decode()
+
+
+def load_sizes(text: str) -> tuple[MemorySize, ...]:
+    """The inverse of ``dump_sizes``."""
+    return _SIZES.validate_json(text)
 
 
 def region_functions(module: ir.IRModule) -> dict[ir.GlobalVar, tirx.PrimFunc]:

@@ -57,6 +57,12 @@ def elements_used(
     return number_of_cost(layer.uses[memory], layer, known, accelerator)
 
 
+def numbers_used(memory: str, layer: Layer, numbers: Mapping[str, float], accelerator: Accelerator) -> dict[str, float]:
+    """Returns what :func:`elements_used` reads of ``numbers``."""
+    fields = {field for _, field in _fields_of_cost(SameObject(accelerator), layer.name, layer.uses[memory])}
+    return {name: number for name, number in numbers.items() if name in fields}
+
+
 @functools.lru_cache(maxsize=256)
 def _fields_of_cost(same: SameObject[Accelerator], layer: str, text: str) -> tuple[tuple[str, str], ...]:
     """The names that a cost has, each with the whole name of its field, or of what else it is."""

@@ -251,6 +251,21 @@ def _largest_tiling(
     if kernels < 0 or capacity < 1:
         return None
     total = packed.blocks * packed.height * packed.width
+    shared = len({each.memory.holder for each in (gemm.data, gemm.weights, gemm.dst)}) < len(
+        {each.memory.name for each in (gemm.data, gemm.weights, gemm.dst)}
+    )
+
+    def fit_together(contexts: int, blocks: int, pixels: int) -> bool:
+        """Whether data, weights and results fit beside each other, where they are views of the same bytes."""
+        used: dict[str, int] = {}
+        for tile, elements in (
+            (gemm.data, (len(_OPERANDS) * contexts * blocks * pixels + epilogue.products) * gemm.data.elements),
+            (gemm.weights, identities + contexts * blocks * epilogue.products * gemm.weights.elements),
+            (gemm.dst, contexts * blocks * (pixels + epilogue.tensors) * gemm.dst.elements),
+        ):
+            used[tile.memory.name] = used.get(tile.memory.name, 0) + elements
+        return capabilities.accelerator.fits(used)
+
     for contexts, largest in ((2, total // _OVERLAPPING), (2, total), (1, total)):
         best = max(
             (
@@ -263,6 +278,7 @@ def _largest_tiling(
                 and contexts * blocks * epilogue.products <= kernels
                 and (contexts == 2 or not whole or (blocks * rows * columns, packed.batch) == (total, 1))
                 and (microops is None or _MICROOPS * contexts * blocks <= microops)
+                and (not shared or fit_together(contexts, blocks, rows * columns))
             ),
             default=None,
         )

@@ -17,7 +17,7 @@ from accel.lowering.analysis.epilogue_planning import plan_epilogue
 from accel.lowering.analysis.image_padding import NO_PADDING, Padding
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.lowering.kinds.contraction.convolution_forms import convolution_forms
-from accel.lowering.kinds.contraction.convolution_tiling import PricedTiling, plan_convolution
+from accel.lowering.kinds.contraction.convolution_tiling import PricedConvolution, PricedTiling
 from accel.lowering.kinds.contraction.epilogue_stages import (
     accumulated,
     constant_line,
@@ -248,23 +248,27 @@ def _tilings(
     shape: Convolution, epilogue: Epilogue, capabilities: Capabilities, cost: TilingCost, *, bordered: bool
 ) -> Sequence[PricedTiling]:
     """The cheapest tilings of a shape; of one with a border those that leave that alone, if they cost little more."""
-    cheapest = _cheapest_tilings(shape, epilogue, capabilities, cost, dividing=False)
-    if not bordered or not cheapest:
+    cheapest, dividing = _cheapest_tilings(shape, epilogue, capabilities, cost, bordered=bordered)
+    if not cheapest or not dividing:
         return cheapest
-    dividing = _cheapest_tilings(shape, epilogue, capabilities, cost, dividing=True)
-    return dividing if dividing and dividing[0].cycles <= BORDER_WORTH * cheapest[0].cycles else cheapest
+    return dividing if dividing[0].cycles <= BORDER_WORTH * cheapest[0].cycles else cheapest
 
 
 def _cheapest_tilings(
-    shape: Convolution, epilogue: Epilogue, capabilities: Capabilities, cost: TilingCost, *, dividing: bool
-) -> Sequence[PricedTiling]:
-    """The tilings of a shape, which several layers have, and a layer with and without what may follow it."""
+    shape: Convolution, epilogue: Epilogue, capabilities: Capabilities, cost: TilingCost, *, bordered: bool
+) -> tuple[Sequence[PricedTiling], Sequence[PricedTiling]]:
+    """The tilings of a shape, which several layers have, and a layer with and without what may follow it.
+
+    Of one with a border those that leave it alone as well.
+    """
     epilogue = epilogue.unnumbered
-    key, found = (shape, epilogue, cost, dividing), capabilities.tilings
+    key, found = (shape, epilogue, cost, bordered), capabilities.tilings
     if key not in found:
-        accelerator, gemm = capabilities.accelerator, capabilities.gemm
-        found[key] = plan_convolution(shape, epilogue, accelerator, gemm, cost, _OPTIONS_KEPT, dividing=dividing)
-    return cast(Sequence[PricedTiling], found[key])
+        priced = PricedConvolution(shape, epilogue, capabilities.accelerator, capabilities.gemm, cost)
+        cheapest = priced.cheapest(_OPTIONS_KEPT, dividing=False)
+        found[key] = cheapest, priced.cheapest(_OPTIONS_KEPT, dividing=True) if bordered and cheapest else []
+        found[*key[:3], False] = cheapest, []
+    return cast(tuple[Sequence[PricedTiling], Sequence[PricedTiling]], found[key])
 
 
 def _largest_bias(composite: CompositeRegion, use: CompositeUse) -> int:
@@ -313,7 +317,7 @@ def _packed(
         factors = channel_multipliers(call, composite, weights.shape[0])
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
     arguments += more
-    arguments += factor_operands(call, composite, own, conv.out_blocks, gemm)
+    arguments += factor_operands(call, composite, own, conv.out_blocks, gemm, bias)
     shape, image = composite.result, None
     if conv.of_rows:
         batch, channels, height, width = image = composite.result

@@ -40,8 +40,8 @@ def sum_operations(epilogue: Epilogue, capabilities: Capabilities) -> Iterator[U
     yield from _loading("load weights", gemm.weights_loaded_to.name, capabilities)
     if epilogue.start == "bias" or epilogue.tensors:
         yield from bias_load(capabilities)
-    if epilogue.factors is not None:
-        yield from _loading("load bias", epilogue.factors.memory, capabilities)
+    for memory in dict(epilogue.factors.operands).values() if epilogue.factors is not None else ():
+        yield from _loading("load bias", memory, capabilities)
     clears = gemm.zero if gemm.zero is not None else gemm.overwrite
     if epilogue.start == "zero" and clears is not None:
         yield UsedOperation("clear", gemm.instruction, clears)
@@ -77,8 +77,9 @@ def epilogue_operations(epilogue: Epilogue, capabilities: Capabilities) -> Itera
         yield from _answered(capabilities.steps(steps))
     result = tirx.decl_buffer((1,), epilogue.result, "result")
     accumulators, factors = _buffer("a", gemm.dst.memory.name, capabilities), epilogue.factors
-    factor = None if factors is None else _buffer("f", factors.memory, capabilities)[0]
-    value = stored_value(accumulators[0], epilogue.result, epilogue.scaling, factor)
+    operands = () if factors is None else factors.operands
+    read = {role: _buffer(role, memory, capabilities)[0] for role, memory in operands}
+    value = stored_value(accumulators[0], epilogue.result, epilogue.scaling, read)
     yield from _copying("store", result, value, capabilities)
 
 

@@ -45,13 +45,30 @@ def channel_multipliers(call: ir.Call, composite: CompositeRegion, channels: int
 
 
 def factor_operands(
-    call: ir.Call, composite: CompositeRegion, epilogue: Epilogue, blocks: int, gemm: Contraction
+    call: ir.Call,
+    composite: CompositeRegion,
+    epilogue: Epilogue,
+    blocks: int,
+    gemm: Contraction,
+    bias: npt.NDArray[np.int32] | None = None,
 ) -> list[relax.Expr]:
-    """What a store multiplies channels by, if it does: int32 [blocks, channels of a block]."""
-    if epilogue.factors is None:
-        return []
-    channels = blocks * gemm.out_channels
-    return [relax.const(channel_multipliers(call, composite, channels).reshape(blocks, gemm.out_channels))]
+    """What a store reads of each channel, if it does: int32 [blocks, channels of a block] each.
+
+    ``bias`` (channels,) is what it adds, where it adds any. Shifts are equal: multipliers are made for one.
+    """
+    channels, found = blocks * gemm.out_channels, list[relax.Expr]()
+    for role, _ in () if epilogue.factors is None else epilogue.factors.operands:
+        if role == "factor":
+            values = channel_multipliers(call, composite, channels)
+        elif role == "shift":
+            assert isinstance(epilogue.scaling, Shifting)
+            values = np.full(channels, epilogue.scaling.shift, np.int32)
+        else:
+            assert bias is not None
+            values = np.zeros(channels, np.int32)
+            values[: bias.size] = bias
+        found.append(relax.const(values.reshape(blocks, gemm.out_channels)))
+    return found
 
 
 def weighted_identities(levels: Sequence[Sequence[int]], gemm: Contraction) -> npt.NDArray[np.int8]:

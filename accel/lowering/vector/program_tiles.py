@@ -186,7 +186,7 @@ def _fits(program: VectorProgram, tile: Sequence[int], accelerator: Accelerator)
             scalars = math.prod(part[axis] for axis in tensor.axes)
             copies = 1 if once else program.contexts
             used[tensor.memory] = used.get(tensor.memory, 0) + copies * -(-scalars // memory.element_count)
-    return all(elements <= accelerator.memory(name).depth for name, elements in used.items())
+    return accelerator.fits(used)
 
 
 def _placed(whole: Statements, cut: tuple[int, ...]) -> VectorProgram:

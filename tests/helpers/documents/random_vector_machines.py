@@ -1,7 +1,7 @@
 """Random machines with a vector unit beside a random contraction: what such units differ in.
 
 Lanes, memories of floats and registers, loops and widths of fields, which operations there are, what copies convert,
-DMA engines, a shared bus, how units wait.
+DMA engines, a shared bus, how units wait, registers that are views of the memory, copies of up to four extents.
 """
 
 import random
@@ -31,8 +31,10 @@ _CONVERTED = {
 class _VectorMachine(_Machine):
     """A machine whose vector unit has a home memory ``v``, and may have one of numbers of rows and registers."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, further: random.Random) -> None:
+        """``further`` draws what may be added to a machine: views of the home memory, dimensions of copies."""
         super().__init__(rng)
+        self.further = further
         self.shape = rng.choice([[1], [1], [1], [1], [4], [8], [16], [2, 4]])
         lanes = self.shape[0] * self.shape[-1] if len(self.shape) > 1 else self.shape[0]
         self.wide = lanes > 1
@@ -42,6 +44,10 @@ class _VectorMachine(_Machine):
             self.depths_of_floats["s"], self.shapes["s"] = rng.choice([64, 1024]), [1]
         if rng.random() < 0.25:
             self.depths_of_floats["r"], self.shapes["r"] = rng.choice([8, 64, 512]), self.shape
+        self.views = {name for name in ("s", "r") if name in self.shapes and further.random() < 0.7}
+        for name in self.views:
+            self.depths_of_floats[name] = self.depths_of_floats["v"] * lanes // (1 if name == "s" else lanes)
+        self.dimensions = further.choice([0, 0, 1, 2, 3])
         self.vector_unit = rng.choice(["vec", "vec", "vec", "mm"])
         self.engines = (rng.choice(["ld", "ld", "vld"]), rng.choice([self.unit["store"], "vst"]))
         self.field_bits, self.loop_count = rng.choice([6, 8, 12, 16]), rng.choice([1, 2, 2, 2, 3])
@@ -72,6 +78,14 @@ class _VectorMachine(_Machine):
             fields |= {"rows": made.field("rows", self.field_bits), "row_stride": made.field("row_stride", 32)}
         if rng.random() < 0.9:
             fields["columns"] = made.field("columns", self.field_bits)
+        dimensions = [
+            {
+                "extent": made.field(f"d{number}", self.field_bits),
+                "dram_stride": made.field(f"d{number}_dram", 32),
+                **({"sram_stride": made.field(f"d{number}_sram", bits + 1)} if self.further.random() < 0.8 else {}),
+            }
+            for number in range(min(self.dimensions, 3 - ("rows" in fields)))
+        ]
         does: tuple[str, ...] = ()
         if dtype != "float32" and direction == "load":
             does = (f"sram{at} = f32(dram{at})",)
@@ -87,6 +101,7 @@ class _VectorMachine(_Machine):
             "dram_dtype": dtype,
             "dram_unit": rng.choice(["byte", "byte", "element"]) if not self.wide else "byte",
             "copy_fields": fields,
+            **({"dimensions": dimensions} if dimensions else {}),
             "cycles": f"read_latency + {cost}" if direction == "load" else cost,
         }
 
@@ -188,7 +203,7 @@ class _VectorMachine(_Machine):
         document = super()._whole()
         document["memories"] += [
             {"name": name, "scope": f"local.{name}", "dtype": "float32", "shape": shape,
-             "depth": self.depths_of_floats[name]}
+             "depth": self.depths_of_floats[name], **({"view_of": "v"} if name in self.views else {})}
             for name, shape in self.shapes.items()
         ]  # fmt: skip
         document |= {"name": "random-vectors", "title": "Random machine with a vector unit", "word_bits": 512}
@@ -200,4 +215,4 @@ class _VectorMachine(_Machine):
 
 def random_vector_machine(seed: int) -> Document:
     """The document of a machine; equal seeds give equal machines. Not all can work: a check refuses some."""
-    return _VectorMachine(random.Random(seed)).document()
+    return _VectorMachine(random.Random(seed), random.Random(f"further {seed}")).document()

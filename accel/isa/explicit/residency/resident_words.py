@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel.accelerator.instructions import Copy, Instruction
+from accel.accelerator.shared_bytes import cells_of
 from accel.isa.decode import Decoded, encoding_arrays
 from accel.isa.explicit.operations import InstructionOperation
 from accel.isa.explicit.residency.direct_moves import DirectMove, direct_moves
@@ -42,7 +43,10 @@ class ExplicitResidency:
         moves = direct_moves(decoded.accelerator)
         self._found: dict[int, tuple[RowFlow, ResultFlow]] = {}
         self._rows: list[RowFlow] = []
-        for memory in dict.fromkeys(move.target.memory for move in moves):
+        cells = cells_of(decoded.accelerator)
+        # of several views of the same bytes results stay in the first: places in one are not compared with another's
+        memories = {cells[move.target.memory].holder: move.target.memory for move in reversed(moves)}
+        for memory in dict.fromkeys(memories[cells[move.target.memory].holder] for move in moves):
             row = row_flow(decoded, tensors, moves, memory)
             self._rows.append(row)
             for number, flow in enumerate(row.flows):
@@ -210,7 +214,8 @@ class _Editor:
                     fields.sram: each.address + element,
                     fields.dram: (each.flow.tensor.begin + element * size) // unit,
                 }
-                values |= {name: 1 for name in (fields.rows,) if name is not None}
+                once = (fields.rows, *(dimension.extent for dimension in copy.dimensions))
+                values |= {name: 1 for name in once if name is not None}
                 values |= {name: count for name in (fields.columns,) if name is not None}
                 for name, value in values.items():
                     self._put(word, copy, name, value)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.shared_bytes import cells_of
 from accel.isa.decode import Decoded
-from accel.isa.explicit.accesses import Copying, boxes_of_executions, copying, extents_of
+from accel.isa.explicit.accesses import AccessBox, Copying, boxes_of_executions, copying, extents_of
 from accel.isa.explicit.operations import Executions, InstructionOperation, executions_of
 from accel.isa.explicit.residency.direct_moves import DirectMove, moves_by_store
 from accel.isa.explicit.residency.point_loops import points_of
@@ -116,6 +117,7 @@ class _Walk:
         accelerator = decoded.accelerator
         self._decoded, self._memory, self._dram = decoded, memory, len(accelerator.memories)
         self._name = accelerator.memories[memory].name
+        self._cells = cells_of(accelerator)
         self._moves = moves_by_store(moves, memory)
         self._loads = {move.load.code for move in moves if move.target.memory == memory}
         self._flows = [ResultFlow(tensor) for tensor in tensors]
@@ -159,13 +161,16 @@ class _Walk:
 
     def _copy(self, step: _Step, copy: Copy) -> None:
         shape = self._shapes[id(step.executions)]
-        chip, dram = self._boxes[id(step.executions)]
+        chip, *beside, dram = self._boxes[id(step.executions)]
         if not bool(chip.some()[step.at]):
             return
+        here = copy.memory == self._name
+        for box in beside if here else [chip, *beside]:
+            self._around(step, box)
         low, high = int(chip.low()[step.at]), int(chip.high()[step.at])
         flows = self._touched(int(dram.low()[step.at]), int(dram.high()[step.at]))
         whole = self._whole(step, flows, shape)
-        code, here = step.executions.sort.code, copy.memory == self._name
+        code = step.executions.sort.code
         if copy.direction == "store":
             if here:
                 self._kept(step.row, np.arange(low, high), None)
@@ -181,14 +186,17 @@ class _Walk:
                 flow.loads[step.row] = whole
             else:
                 flow.stored = True
-        if not here:
-            return
-        self._writer[low:high] = step.row
+        if here:
+            self._loaded(step.row, low, high, (self._flows.index(flows[0]), whole) if taken and whole else None)
+
+    def _loaded(self, row: int, low: int, high: int, result: tuple[int, CopyShape] | None) -> None:
+        """Note a load, of ``result`` if that may stay: its flow and elements."""
+        self._writer[low:high] = row
         self._flow_of[low:high] = NOBODY
-        self._occupied.append(Occupied(step.row, step.row, low, high, load=step.row if taken else NOBODY))
-        if taken and whole is not None:
-            self._flow_of[low:high] = self._flows.index(flows[0])
-            self._element[low:high] = whole.tensor_points()
+        self._occupied.append(Occupied(row, row, low, high, load=NOBODY if result is None else row))
+        if result is not None:
+            self._flow_of[low:high] = result[0]
+            self._element[low:high] = result[1].tensor_points()
 
     @staticmethod
     def _padded(step: _Step, shape: Copying) -> bool:
@@ -206,17 +214,21 @@ class _Walk:
         sort, tensor = step.executions.sort, flows[0].tensor
         assert isinstance(sort.instruction, Copy)
         size = sort.instruction.dram_bytes(self._decoded.accelerator.memory(sort.instruction.memory))
-        _, dram = self._boxes[id(step.executions)]
+        *_, dram = self._boxes[id(step.executions)]
         if dram.low()[step.at] < tensor.begin or dram.high()[step.at] > tensor.end:
             return None
         first, stride = int(shape.dram[step.at]) - tensor.begin, int(shape.row_stride[step.at])
         rows, columns = int(shape.rows[step.at]), int(shape.columns[step.at])
-        if first % size or (rows > 1 and stride % size):
+        further = bool((shape.extents[:, step.at] > 1).any())  # places are compared row by row
+        if further or first % size or (rows > 1 and stride % size):
             return None
         return CopyShape(int(shape.sram[step.at]), first // size, rows, columns, stride // size)
 
     def _compute(self, step: _Step) -> None:
         executions, tensors = step.executions, step.executions.sort.tensors
+        for box in self._boxes[id(step.executions)]:
+            if box.memory != self._memory:
+                self._around(step, box)
         here = [place for place, tensor in enumerate(tensors) if tensor.memory == self._memory]
         if not here:
             return
@@ -270,7 +282,24 @@ class _Walk:
                 for flow in self._touched(low, high):
                     flow.stored = True
                     flow.refused |= box.writes
-            elif box.memory == self._memory and high > low:
-                self._kept(step.row, np.arange(low, high), None)
-                self._flow_of[low:high], self._writer[low:high] = NOBODY, step.row
-                self._occupied.append(Occupied(step.row, step.row, low, high))
+            else:
+                self._around(step, box)
+
+    def _around(self, step: _Step, box: AccessBox) -> None:
+        """An access that no move does, of the memory or of a view of its bytes: what it reads cannot be elsewhere."""
+        if box.memory >= len(self._cells) or self._cells[box.memory].holder != self._cells[self._memory].holder:
+            return
+        if not bool(box.some()[step.at]):
+            return
+        its, ours = self._cells[box.memory].each, self._cells[self._memory].each
+        low, high = int(box.low()[step.at]) * its // ours, -(-int(box.high()[step.at]) * its // ours)
+        if box.writes:
+            self._overwritten(step.row, low, high)
+        else:
+            self._kept(step.row, np.arange(low, high), None)
+
+    def _overwritten(self, row: int, low: int, high: int) -> None:
+        """Note that elements hold something else, of which an instruction may read what was there."""
+        self._kept(row, np.arange(low, high), None)
+        self._flow_of[low:high], self._writer[low:high] = NOBODY, row
+        self._occupied.append(Occupied(row, row, low, high))

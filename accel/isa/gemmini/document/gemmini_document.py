@@ -240,6 +240,9 @@ def check_gemmini(accelerator: Accelerator) -> None:
     unnamed = {part.name: part for part in rocc_encoding.unnamed_loop_fields()}
     for index, instruction in enumerate(accelerator.instructions):
         at = f"instructions.{index}"
+        if isinstance(instruction, Copy):
+            flat = "a Gemmini's mvin and mvout have rows and columns, and no more dimensions"
+            require(not instruction.dimensions, f"{at}.dimensions", flat)
         if isinstance(instruction, Copy) and instruction.blocks is not None:
             _check_blocks(f"{at}.blocks.most", instruction, instruction.blocks, parameters)
         if isinstance(instruction, Layer):
@@ -270,7 +273,7 @@ def _check_memories(accelerator: Accelerator, like: Accelerator) -> None:
     two = "a Gemmini has a scratchpad and an accumulator"
     for index, memory in enumerate(accelerator.memories):
         require(index < len(like.memories), f"memories.{index}", f"{memory.name} is one too many; {two}")
-        for key in ("dtype", "shape", "depth"):
+        for key in ("dtype", "shape", "depth", "view_of"):
             found, wanted = _json(getattr(memory, key)), _json(getattr(like.memories[index], key))
             message = f"{memory.name} has {found}; with these parameters it must be {wanted}"
             require(found == wanted, f"memories.{index}.{key}", message)

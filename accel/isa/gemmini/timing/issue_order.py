@@ -104,13 +104,21 @@ def _moves(queue: int, rs1: int, rs2: int) -> tuple[int, int]:
 
 
 @compiled
+def _clear(facts: Int64) -> None:
+    """Clear the facts (_FACTS,) of an instruction."""
+    for fact in range(len(facts)):
+        facts[fact] = -1 if fact < _NONE_BELOW else 0
+
+
+@compiled
 def _read_facts(m: Int64, words: Int64, spad: Int64, acc: Int64, facts: Int64) -> None:
     """What the order takes of each instruction (n, _FACTS): its queue, what it waits for, what it takes.
 
-    ``spad`` and ``acc`` (rows, _KINDS) are of -1, and so are the facts that an instruction may not have.
+    ``spad`` and ``acc`` (rows, _KINDS) are of -1, and so are the facts that an instruction does not have.
     """
     preload, held = -1, entry_at(EXECUTE, 1)
     for index in range(len(words)):
+        _clear(facts[index])
         funct, rs1, rs2 = words[index, 0], words[index, 1], words[index, 2]
         queue = _FENCES if funct == rocc.FENCE else queue_of(funct, rs1)
         facts[index, _QUEUE] = queue
@@ -291,9 +299,21 @@ def _send(
 
 
 @compiled
+def _count_ahead(facts: Int64, ahead: Int64) -> None:
+    """Add up the cycles (n + 1, 3) of each queue before each instruction."""
+    for queue in range(3):
+        ahead[0, queue] = 0
+    for index in range(len(facts)):
+        for queue in range(3):
+            own = facts[index, _CYCLES] if facts[index, _QUEUE] == queue else 0
+            ahead[index + 1, queue] = ahead[index, queue] + own
+
+
+@compiled
 def _merge(facts: Int64, ahead: Int64, dim: int, banks: Int64, order: Int64) -> None:
     """Find the order (n,) of instructions, by what :func:`_read_facts` has found of them."""
     count, sent = len(facts), 0
+    _count_ahead(facts, ahead)
     ends, sums = np.full((count, 2), -1, np.int64), np.zeros((count, 3), np.int64)
     queues, clock = np.zeros((3, 3), np.int64), np.zeros(3, np.int64)
     while sent < count:
@@ -345,13 +365,6 @@ def order_signature() -> Signature:
     return Signature(_merge, MATRIX, MATRIX, SCALAR, MATRIX, VECTOR)
 
 
-def _cycles_ahead(facts: Int64) -> Int64:
-    """The cycles (n + 1, 3) of each queue before each instruction."""
-    ahead = np.zeros((len(facts) + 1, 3), np.int64)
-    ahead[1:] = np.cumsum(facts[:, [_CYCLES]] * (facts[:, [_QUEUE]] == np.arange(3)), axis=0)
-    return ahead
-
-
 def issue_order(words: Words, parameters: GemminiParameters) -> Int64:
     """Returns the places (n,) of a launch's instructions ``words`` (n, 3) in the order in which to send them.
 
@@ -363,9 +376,9 @@ def issue_order(words: Words, parameters: GemminiParameters) -> Int64:
     sizes = parameters.scratchpad_rows, parameters.accumulator_rows
     spad, acc = (np.full((rows, _KINDS), -1, np.int64) for rows in sizes)
     order = np.zeros(len(words), np.int64)
-    facts = np.where(np.arange(_FACTS) < _NONE_BELOW, -1, np.zeros((len(words), 1), np.int64))
+    facts = np.empty((len(words), _FACTS), np.int64)
     bare = parameters.model_copy(update={"core": None, "memory": None})
     _read_facts(new_machine(bare, LaunchContext.fresh(bare)), signed, spad, acc, facts)
     banks = np.zeros((max(parameters.scratchpad_banks, parameters.accumulator_banks), 2), np.int64)
-    _merge(facts, _cycles_ahead(facts), parameters.dim, banks, order)
+    _merge(facts, np.empty((len(words) + 1, 3), np.int64), parameters.dim, banks, order)
     return order

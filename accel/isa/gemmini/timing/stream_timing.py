@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel.errors import SimulationError
+from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.decode import Decoded
 from accel.isa.family import Activity, places_back
 from accel.isa.gemmini.document import rocc_encoding as rocc
@@ -23,9 +24,13 @@ from accel.isa.gemmini.timing.machine.build import UNLIMITED, new_machine
 from accel.isa.gemmini.timing.machine.machine import FULL, STALLED, new_clock, run_machine
 from accel.isa.gemmini.timing.machine.memory_hierarchy import warm_cache
 from accel.isa.gemmini.timing.stream_traffic import dram_accesses
+from accel.isa.kernel_types import MATRIX, VECTOR
 from accel.util.arrays import Int64, Signed, Words, narrowed
 
 _UNITS = ("load", "execute", "store")
+_CAUSES = ("processor", "reservation_station", *_UNITS, "unit")
+_START, _END, _PROCESSOR, _STATION, _QUEUES, _UNIT = 0, 1, 2, 3, 4, 7  # what is told of instructions
+_WAITS, _SUMS = _PROCESSOR, 8
 _AFTER_ENTRY = (*_UNITS, "unit")  # what an instruction in the station waits for, one after the other
 _FUNCTS = 1 << 7  # codes of instructions
 _ROOM = 256  # rows of the log beside one for each instruction: it grows where loops make more
@@ -47,6 +52,8 @@ class StreamTiming:
         busy: cycles in which ``load``, ``execute`` and ``store`` have begun something that is not complete.
         expanded: the primitive instructions, by instruction, and in the order in which they entered the station.
         log: (m, COLUMNS) as :mod:`accel.isa.gemmini.timing.machine.log_columns` has them.
+        primitive_start: (m,) when each begins.
+        primitive_end: (m,) when each has completed.
         primitive_waits: cause to cycles (m,), as ``waits``.
     """
 
@@ -58,16 +65,9 @@ class StreamTiming:
     busy: dict[str, int]
     expanded: ExpandedStream
     log: Int64
+    primitive_start: Int64
+    primitive_end: Int64
     primitive_waits: dict[str, Int64]
-
-
-def _folded(values: Int64, first: Int64, how: np.ufunc, empty: Int64) -> Signed:
-    """``values`` (m,) of primitive instructions by instruction (n,); ``empty`` (n,) where there are none."""
-    some = first[1:] > first[:-1]
-    out = empty.copy()
-    if some.any():
-        out[some] = how.reduceat(values, first[:-1][some])
-    return narrowed(out)
 
 
 @dataclass(frozen=True)
@@ -169,61 +169,78 @@ def time_stream(words: Words, parameters: GemminiParameters, context: LaunchCont
     """
     found = LaunchContext.fresh(parameters) if context is None else context
     run = _finished(run_stream(words, parameters, found))
-    rows = run.log[np.argsort(run.log[:, log.ORIGIN], kind="stable")]
-    origin = run.log[:, log.ORIGIN]  # by the numbers of rows that the log itself has
-    first = np.searchsorted(rows[:, log.ORIGIN], np.arange(len(words) + 1)).astype(np.int64)
-    start, end = rows[:, log.BEGUN], _ends(rows)
-    none = np.zeros(len(words), np.int64)
-    by_cause = _waits_of(rows)
+    of = run.log[:, log.ORIGIN]
+    sorted_already = bool((of[1:] >= of[:-1]).all())  # as it is but for loops that others overtake
+    rows = run.log if sorted_already else run.log[np.argsort(of, kind="stable")]
+    pieces = np.empty((_SUMS, len(rows)), np.int64)
+    told = np.zeros((_SUMS, len(words)), np.int64)
+    told[_START] = told[_END] = run.accepted
+    awaited, longest = np.full((len(_UNITS), len(words)), -1, np.int64), np.zeros((len(_UNITS), len(words)), np.int64)
+    _tell(rows, np.ascontiguousarray(of), pieces, told, awaited, longest)
+    start, end, queues = pieces[_START], pieces[_END], rows[:, log.QUEUE]
     return StreamTiming(
-        start=_folded(start, first, np.minimum, run.accepted),
-        end=_folded(end, first, np.maximum, run.accepted),
-        waits={name: _folded(row, first, np.add, none) for name, row in by_cause.items()},
-        awaited={
-            name: places_back(_longest_waited_for(rows, by_cause[name], origin, queue, len(words)))
-            for queue, name in enumerate(_UNITS)
-        },
+        start=narrowed(told[_START]),
+        end=narrowed(told[_END]),
+        waits={name: narrowed(told[_WAITS + cause]) for cause, name in enumerate(_CAUSES)},
+        awaited={name: places_back(awaited[queue]) for queue, name in enumerate(_UNITS)},
         cycles=run.cycles,
-        busy={name: _union(start, end, rows[:, log.QUEUE] == queue) for queue, name in enumerate(_UNITS)},
+        busy={name: _union(start, end, queues == queue) for queue, name in enumerate(_UNITS)},
         expanded=ExpandedStream(rows[:, [log.FUNCT, log.RS1, log.RS2]], rows[:, log.ORIGIN]),
         log=rows,
-        primitive_waits=by_cause,
+        primitive_start=start,
+        primitive_end=end,
+        primitive_waits={name: pieces[_WAITS + cause] for cause, name in enumerate(_CAUSES)},
     )
 
 
-def _ends(rows: Int64) -> Int64:
-    """The cycle after each is complete (m,); configurations of loads and stores are with being begun."""
-    return np.where(rows[:, log.COMPLETE] >= 0, rows[:, log.COMPLETE], rows[:, log.BEGUN]) + 1
+@compiled
+def _tell(rows: Int64, origin: Int64, pieces: Int64, told: Int64, awaited: Int64, longest: Int64) -> None:
+    """Tell of primitive instructions and of instructions when they start, end, and what they lose to each cause.
 
+    A primitive instruction is over the cycle after it is complete; configurations of loads and stores are with being
+    begun. It waits for one cause after the other, from when it asks for an entry to when it begins.
 
-def _waits_of(rows: Int64) -> dict[str, Int64]:
-    """Cycles (m,) of each cause, one after the other from when an instruction asks for an entry to when it begins."""
-    asked, entered, begun = rows[:, log.ASKED], rows[:, log.ENTERED], rows[:, log.BEGUN]
-    waits = {"processor": np.zeros(len(rows), np.int64), "reservation_station": entered - asked}
-    reached = entered + _ISSUE
-    for queue, name in enumerate(_UNITS):
-        other = rows[:, log.QUEUE] != queue
-        until = np.where(other, np.maximum(reached, rows[:, log.CLEARED + queue] + 1), reached)
-        waits[name] = until - reached
-        reached = until
-    waits["unit"] = begun - reached
-    return waits
-
-
-def _longest_waited_for(rows: Int64, waits: Int64, origin: Int64, queue: int, count: int) -> Int64:
-    """For each of ``count`` instructions the one of a queue that it waited longest for, another than itself; -1: none.
-
-    ``waits`` (m,) are the cycles that the primitive instructions lost to that queue, ``origin`` (m,) is of which
-    instruction each row of the machine's log is.
+    Args:
+        rows: (m, COLUMNS) the log, by instruction.
+        origin: (m,) which instruction each row of the machine's log is of.
+        pieces: (_SUMS, m) gets what is said of each.
+        told: (_SUMS, n) gets the first start, the last end, and the sums; of an instruction without primitive ones
+            start and end stay.
+        awaited: (3, n) gets the instruction of each queue that it waited longest for, another than itself.
+        longest: (3, n) zeros.
     """
-    at = np.flatnonzero(waits > 0)
-    mine, other = rows[at, log.ORIGIN], origin[rows[at, log.CLEARED_BY + queue]]
-    apart = mine != other
-    at, mine, other = at[apart], mine[apart], other[apart]
-    order = np.lexsort((waits[at], mine))
-    found = np.full(count, -1, np.int64)
-    found[mine[order]] = other[order]  # the last of an instruction is its longest
-    return found
+    for row in range(len(rows)):
+        mine, begun = rows[row, log.ORIGIN], rows[row, log.BEGUN]
+        end = begun + 1
+        if rows[row, log.COMPLETE] >= 0:
+            end = rows[row, log.COMPLETE] + 1
+        pieces[_START, row], pieces[_END, row] = begun, end
+        if row == 0 or rows[row - 1, log.ORIGIN] != mine:
+            told[_START, mine], told[_END, mine] = begun, end
+        else:
+            told[_START, mine], told[_END, mine] = min(told[_START, mine], begun), max(told[_END, mine], end)
+        pieces[_PROCESSOR, row] = 0
+        pieces[_STATION, row] = rows[row, log.ENTERED] - rows[row, log.ASKED]
+        reached = rows[row, log.ENTERED] + _ISSUE
+        for queue in range(3):
+            until = reached
+            if rows[row, log.QUEUE] != queue:
+                until = max(reached, rows[row, log.CLEARED + queue] + 1)
+            lost = until - reached
+            pieces[_QUEUES + queue, row] = lost
+            reached = until
+            if lost > 0:
+                other = origin[rows[row, log.CLEARED_BY + queue]]
+                if other != mine and lost >= longest[queue, mine]:
+                    longest[queue, mine], awaited[queue, mine] = lost, other
+        pieces[_UNIT, row] = begun - reached
+        for cause in range(_WAITS, _SUMS):
+            told[cause, mine] += pieces[cause, row]
+
+
+def telling_signature() -> Signature:
+    """Returns what tells of instructions what the machine has logged."""
+    return Signature(_tell, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX)
 
 
 def _union(start: Int64, end: Int64, chosen: np.ndarray) -> int:
@@ -245,7 +262,7 @@ def activity_of(decoded: Decoded, timed: StreamTiming) -> Activity:
     there (``issue``), and for other controllers.
     """
     rows, waits = timed.log, dict(timed.primitive_waits)
-    start, entered, queue = rows[:, log.BEGUN], rows[:, log.ENTERED], rows[:, log.QUEUE]
+    start, entered, queue = timed.primitive_start, rows[:, log.ENTERED].copy(), rows[:, log.QUEUE].copy()
     after = sum((waits[name] for name in _AFTER_ENTRY), np.zeros(len(rows), np.int64))
     waits["processor"] = entered - waits["reservation_station"]
     waits["issue"] = start - after - entered
@@ -254,7 +271,7 @@ def activity_of(decoded: Decoded, timed: StreamTiming) -> Activity:
         unit=units[queue],
         kind=_sorts(decoded, queue, rows[:, log.FUNCT], decoded.kind[rows[:, log.ORIGIN]]),
         start=start,
-        end=_ends(rows),
+        end=timed.primitive_end,
         held=np.zeros(len(rows), np.int8),
         waits={name: waits[name] for name in ("processor", "reservation_station", "issue", *_AFTER_ENTRY)},
         blockers={name: int(unit) for name, unit in zip(_UNITS, units, strict=True)},

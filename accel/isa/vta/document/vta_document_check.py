@@ -59,6 +59,7 @@ def _check_copy(at: str, copy: Copy, accelerator: Accelerator) -> None:
     require(copy.dram_unit == "element", f"{at}.dram_unit", f"{copy.dram_unit}; a VTA counts DRAM in elements")
     require(copy.max_rows is None, f"{at}.max_rows", "a VTA's copy has no limit but its field's")
     require(copy.blocks is None, f"{at}.blocks", "a VTA's copy takes the columns of each row as one")
+    require(not copy.dimensions, f"{at}.dimensions", "a VTA's copy has rows and columns, and no more dimensions")
     bits = accelerator.bits(copy, fields.sram)
     deep = f"{bits} bits do not address the {memory.depth} elements of {memory.name}"
     require(memory.depth - 1 < 1 << bits, f"{at}.copy_fields.sram", deep)
@@ -228,6 +229,7 @@ def _check_memories(accelerator: Accelerator, vta: Vta) -> None:
     for name, dtype in zip(vta.memories, ("uint32", "int8", "int8", "int32"), strict=True):
         memory = accelerator.memory(name)
         at = f"memories.{found.index(name)}"
+        require(memory.view_of is None, f"{at}.view_of", "a VTA's memories have bytes of their own; leave it out")
         require(memory.dtype == dtype, f"{at}.dtype", f"{memory.dtype}; the kernels take {dtype} here")
         nbytes = memory.depth * memory.element_bytes
         require(nbytes <= 1 << MAX_LOG_BYTES, f"{at}.depth", f"{nbytes} bytes; at most {1 << MAX_LOG_BYTES}")

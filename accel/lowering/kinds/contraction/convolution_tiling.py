@@ -1,5 +1,6 @@
 """Tilings of a convolution that fit scratchpads, micro-op memory and instruction fields, the cheapest first."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.slides import columns_at_once, slide_of
 from accel.region.tilings import Candidates, Order, Tiling, TilingCost, candidates_by_order, ceil_div, loop_orders
-from accel.util.arrays import Bools, Int64
+from accel.util.arrays import Bools, Float64, Int64
 
 
 class _TileNeeds(NamedTuple):
@@ -66,12 +67,11 @@ def _fits_memory(
     used: dict[str, Int64] = {}
     for tile, count in sizes:
         used[tile.memory.name] = used.get(tile.memory.name, np.int64(0)) + count * tile.elements
-    if epilogue.factors is not None:
-        memory, count = epilogue.factors.memory, c.out_blocks * vector_contexts(c, conv, order)
-        used[memory] = used.get(memory, np.int64(0)) + count
+    for _, memory in () if epilogue.factors is None else epilogue.factors.operands:
+        used[memory] = used.get(memory, np.int64(0)) + c.out_blocks * vector_contexts(c, conv, order)
     fit = needs.fit.copy()
-    for name, elements in used.items():
-        fit &= elements <= accelerator.memory(name).depth
+    for needed, there in accelerator.rooms(used):
+        fit &= needed <= there
     if gemm.instruction.microops is not None:
         fit &= c.result_contexts * needs.microops <= accelerator.memory(gemm.instruction.microops.memory).depth
     if epilogue.adds_operand:
@@ -172,11 +172,49 @@ def plan_convolution(
 
     The result's pitches are its height and width rounded up to whole tiles; with ``dividing`` these are no more.
     """
-    # where store and compute alternate inside a tile (planes) a second context gains nothing
-    needed = needs_double_buffer(epilogue, accelerator, gemm)
-    result_choices = (2, 1) if epilogue.planes == 1 or needed else (1,)
-    for operand_contexts in (2, 1):
-        found = []
+    return PricedConvolution(conv, epilogue, accelerator, gemm, cost).cheapest(count, dividing=dividing)
+
+
+@dataclass(frozen=True)
+class _PricedCandidates:
+    """Candidates (n,) in an order, and the price of each; infinite where it does not fit."""
+
+    candidates: Candidates
+    order: Order
+    prices: Float64
+
+
+class PricedConvolution:
+    """The candidates of a convolution with their prices, which are worked out once for all that is asked of them."""
+
+    def __init__(
+        self, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, cost: TilingCost
+    ) -> None:
+        self._conv, self._epilogue, self._accelerator = conv, epilogue, accelerator
+        self._gemm, self._cost = gemm, cost
+        self._priced: dict[int, list[_PricedCandidates]] = {}
+
+    def cheapest(self, count: int, *, dividing: bool) -> list[PricedTiling]:
+        """Returns the ``count`` cheapest tilings that fit, as :func:`plan_convolution` does."""
+        for operand_contexts in (2, 1):
+            if operand_contexts not in self._priced:
+                self._priced[operand_contexts] = list(self._prices(operand_contexts))
+            found = []
+            for each in self._priced[operand_contexts]:
+                prices = each.prices
+                if dividing:
+                    prices = np.where(_divides(each.candidates, self._conv), prices, np.inf)
+                found += _cheapest(prices, each.candidates, self._conv, each.order, count)
+            if found:
+                return sorted(found, key=lambda priced: priced.cycles)[:count]
+        return []
+
+    def _prices(self, operand_contexts: int) -> Iterator[_PricedCandidates]:
+        """Yields the candidates with so many contexts of operands, of which some fit."""
+        conv, epilogue, accelerator, gemm = self._conv, self._epilogue, self._accelerator, self._gemm
+        # where store and compute alternate inside a tile (planes) a second context gains nothing
+        needed = needs_double_buffer(epilogue, accelerator, gemm)
+        result_choices = (2, 1) if epilogue.planes == 1 or needed else (1,)
         orders: tuple[Order, ...] = loop_orders(conv) if operand_contexts == 2 else ("stream",)
         candidates = candidates_by_order(conv, orders, operand_contexts, 1, columns_at_once(gemm))
         needs = {
@@ -189,14 +227,9 @@ def plan_convolution(
                 c = replace(candidates[order], result_contexts=result_contexts)
                 needed_of = needs["weights" if order == "data" else order]
                 fitting = _fits_memory(c, needed_of, conv, epilogue, accelerator, gemm, order)
-                if dividing:
-                    fitting &= _divides(c, conv)
                 if fitting.any():
-                    price = np.where(fitting, cost(c, conv, epilogue, gemm, accelerator), np.inf)
-                    found += _cheapest(price, c, conv, order, count)
-        if found:
-            return sorted(found, key=lambda priced: priced.cycles)[:count]
-    return []
+                    prices = np.where(fitting, self._cost(c, conv, epilogue, gemm, accelerator), np.inf)
+                    yield _PricedCandidates(c, order, prices)
 
 
 def _cheapest(

@@ -10,7 +10,7 @@ from tvm_ffi import structural_mutate
 from accel.accelerator.contraction import Contraction, Tile
 from accel.lowering.ir.epilogue_arithmetic import apply_steps, stored_value
 from accel.lowering.layout.tiled_layout import packed_shape
-from accel.region.epilogue import SUMS, TENSOR_OPS, Epilogue, EpilogueOp, Steps
+from accel.region.epilogue import SUMS, TENSOR_OPS, ChannelOperand, Epilogue, EpilogueOp, Steps
 from accel.region.shapes import Convolution, PackedActivation
 from accel.region.tilings import Tiling
 
@@ -156,22 +156,24 @@ def with_epilogue(
       ``[out_blocks, *tile of weights]``;
     - ``add_operand`` takes ``addend``, data of the result's own blocks and pixels, and one tile of weights.
 
-    A store that multiplies channels takes their factors last, int32 ``[out_blocks, channels of a block]``.
+    A store that multiplies channels takes their factors last, int32 ``[out_blocks, channels of a block]``, then their
+    shifts and bias, if it reads these.
     """
     stages = _Stages(accumulated, starts=dict(starts or {}))
     if start:
         stages.starts[ACCUMULATE] = str(start[0].name)
     for number, steps in enumerate(epilogue.grouped):
         stages.last = _stage(stages, stage_name(number, steps), steps, gemm, addend, line)
-    factors = None
-    if epilogue.factors is not None:
-        factors = stages.placeholder("factors", (accumulated.shape[1], gemm.out_channels), "int32")
+    channels = {
+        role: stages.placeholder(role, (accumulated.shape[1], gemm.out_channels), "int32")
+        for role, _ in (() if epilogue.factors is None else epilogue.factors.operands)
+    }
     results = []
     for plane in range(epilogue.planes):
         if plane:
             stages.last = elementwise_stage(stages.last, (("shift_right", 8),), f"plane{plane}_shift_right")
         results.append(
-            te.compute(accumulated.shape, _stored(stages.last, epilogue, factors, gemm), name=f"result{plane}")
+            te.compute(accumulated.shape, _stored(stages.last, epilogue, channels, gemm), name=f"result{plane}")
         )
     function = te.create_prim_func([*operands, *start, *stages.parameters, *results])
     return _begun(function, stages.starts)
@@ -237,11 +239,13 @@ def elementwise_stage(before: te.Tensor, steps: Steps, label: str, vector: te.Te
     return te.compute(before.shape, element, name=label)
 
 
-def _stored(stage: te.Tensor, epilogue: Epilogue, factors: te.Tensor | None, gemm: Contraction) -> Element:
+def _stored(
+    stage: te.Tensor, epilogue: Epilogue, channels: Mapping[ChannelOperand, te.Tensor], gemm: Contraction
+) -> Element:
     def element(*indices: tirx.Expr) -> tirx.Expr:
         channel = dict(zip(gemm.dst.axes, indices[4:], strict=True))["n"]
-        factor = None if factors is None else factors(indices[1], channel)
-        return stored_value(stage(*indices), epilogue.result, epilogue.scaling, factor)
+        read = {role: tensor(indices[1], channel) for role, tensor in channels.items()}
+        return stored_value(stage(*indices), epilogue.result, epilogue.scaling, read)
 
     return element
 

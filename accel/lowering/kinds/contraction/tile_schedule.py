@@ -139,10 +139,11 @@ def _place_epilogue(sch: Schedule, epilogue: Epilogue, tile: TileLoops, capabili
         sch.reverse_compute_at(result, tile.inner, preserve_unit_loops=True)
         pragma = capabilities.store(epilogue.result, epilogue.scaling)
         sch.annotate(sch.get_loops(result)[tile.depth], _known(pragma, f"store{plane}"), 1)
-        if epilogue.factors is not None:
-            memory = capabilities.accelerator.memory(epilogue.factors.memory)
-            factors = sch.cache_read(result, 1, memory.scope)
-            copy_in(sch, factors, tile.channels, load_pragma(capabilities, memory, "int32"))
+        for role, name in () if epilogue.factors is None else epilogue.factors.operands:
+            memory = capabilities.accelerator.memory(name)
+            reads = [str(region.source.name) for region in sch.get(result).reads]
+            copied = sch.cache_read(result, reads.index(role), memory.scope)
+            copy_in(sch, copied, tile.channels, load_pragma(capabilities, memory, "int32"))
     for number, steps in enumerate(epilogue.grouped):
         if steps[0][0] in SUMS:  # last, as a stage is placed behind what one block writes
             _place_sum(sch, stage_name(number, steps), tile, capabilities, whole=steps[0][0] == "add_operand")

@@ -102,7 +102,7 @@ def _fits_scratchpads(
         data = contexts * len(shape.operands) * blocks * height * width
         for operand, count in ((gemm.data, data), (gemm.weights, len(shape.factors))):
             used[operand.memory.name] = used.get(operand.memory.name, 0) + count * operand.elements
-    if any(elements > accelerator.memory(name).depth for name, elements in used.items()):
+    if not accelerator.fits(used):
         return False
     table = gemm.instruction.microops
     if table is None:

@@ -302,13 +302,17 @@ class _Priced:
         fits = np.ones(len(self.tiles[0]), np.bool_)
         limits = {loop.extent: loop.limit for loop in self.layer.loops}
         for name, values in self._fields.items():
-            low, high = self.accelerator.field(self.layer, name).limits
-            most = min(high - 1, limits.get(name) or high)
-            if self.accelerator.field(self.layer, name).type != "float32":
-                fits &= (values >= low) & (values <= most)
+            field = self.accelerator.field(self.layer, name)
+            low, high = field.limits
+            if field.type != "float32":
+                fits &= (values >= low) & (values <= min(high - 1, limits.get(name) or high))
+        least: dict[str, int] = {}  # what each expression must be less than, as many fields have the same one
         for name, text in self.layer.follows.items():  # what is padded behind a tile is less than nothing of the whole
-            if self.accelerator.field(self.layer, name).type != "float32":
-                fits &= self._cost(text) < self.accelerator.field(self.layer, name).limits[1]
+            field = self.accelerator.field(self.layer, name)
+            if field.type != "float32":
+                least[text] = min(field.limits[1], least.get(text, field.limits[1]))
+        for text, limit in least.items():
+            fits &= self._cost(text) < limit
         for memory in self.layer.uses:
             used = elements_used(memory, self.layer, self._fields, self.accelerator)
             fits &= used <= self.accelerator.memory(memory).depth

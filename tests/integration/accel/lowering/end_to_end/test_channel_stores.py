@@ -3,7 +3,7 @@
 import pytest
 
 from accel.isa.decode import decode
-from tests.helpers.documents.channel_stores import NARROWED, ROUNDED, channel_stores
+from tests.helpers.documents.channel_stores import BIASED, NARROWED, ROUNDED, SHIFTED, WHOLE, channel_stores
 from tests.helpers.marking import rest_slow
 from tests.helpers.models.build_models import build
 from tests.helpers.models.onnxruntime_layers import conv, dense
@@ -21,6 +21,22 @@ def test_layers_end_in_the_store(does: str, wide: str) -> None:
     found = region(model, machine)
     assert (found.host_reason, found.epilogue.result) == ("", "int8")
     assert found.epilogue.factors is not None
+    check(model, machine)
+
+
+@pytest.mark.parametrize(
+    ("does", "wide"), rest_slow([(WHOLE, "i64"), (SHIFTED, "i64"), (BIASED, "i64"), (WHOLE, "i48")], keep=1)
+)
+def test_shifts_and_biases_are_those_of_channels_too(does: str, wide: str) -> None:
+    """Catches operands of a store that are taken for each other, and a bias that is added twice, or not at all."""
+    machine = channel_stores(does, wide)
+    model = dense(PER_CHANNEL, 5, 70, 140)
+    found = region(model, machine)
+    assert (found.host_reason, found.epilogue.result) == ("", "int8")
+    assert found.epilogue.factors is not None
+    assert bool(found.epilogue.factors.shifts) == ("S[l]" in does)
+    assert bool(found.epilogue.factors.bias) == ("B[l]" in does)
+    assert not (found.epilogue.factors.bias and found.epilogue.has_bias)
     check(model, machine)
 
 

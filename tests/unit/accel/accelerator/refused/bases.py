@@ -102,5 +102,7 @@ BASES: dict[str, Any] = {
     "shared": _shared(),
     "tables": _with_tables(),
     "channel stores": channel_stores().model_dump(mode="json"),
+    "vector file": read_text((_MACHINES / "vector-file.yaml").read_bytes()),
+    "channel scales": read_text((_MACHINES / "channel-scales.yaml").read_bytes()),
     "eyeriss": read_text((_MACHINES / "eyeriss.yaml").read_bytes()),
 }

@@ -25,6 +25,7 @@ from tests.unit.accel.accelerator.refused.sync import SYNC
 from tests.unit.accel.accelerator.refused.tables import TABLES
 from tests.unit.accel.accelerator.refused.text import TEXT
 from tests.unit.accel.accelerator.refused.values import VALUES
+from tests.unit.accel.accelerator.refused.views import VIEWS
 from tests.unit.accel.accelerator.refused.wide_integers import WIDE_INTEGERS
 
 CASES: tuple[Case, ...] = (
@@ -45,6 +46,7 @@ CASES: tuple[Case, ...] = (
     *FLOATS,
     *LAYERS,
     *WIDE_INTEGERS,
+    *VIEWS,
 )
 
 

@@ -1,0 +1,69 @@
+"""The order in which instructions are sent to a machine that starts them in order, so that its units overlap.
+
+Such a machine starts nothing behind an instruction that waits: with the loads of a tile, its products and its store in
+this order, the next loads wait for the store, and that for the products. Each unit keeps its own order here, and
+so do instructions that share addresses, one of them writing; the others are merged in the order in which they would
+start if each waited for these alone.
+"""
+
+import functools
+
+import numpy as np
+
+from accel.accelerator.document import Accelerator, HazardSync
+from accel.accelerator.instructions import AnyInstruction, Compute, Copy
+from accel.accelerator.memories import Dram
+from accel.isa.decode import decode
+from accel.isa.explicit.timing import time_launch
+from accel.util.arrays import Int64, Words
+from accel.util.same_object import SameObject
+
+WINDOW = 64
+"""Instructions that are looked at: those of a few tiles."""
+_DRAM = Dram(bus_bytes=16, read_latency=64)
+_PIPELINE = 16  # cycles of a compute instruction beside its iterations
+_PORTS = 16  # of each memory: more than there are units
+
+
+def arranged(words: Words, accelerator: Accelerator) -> tuple[Words, Int64]:
+    """Returns a launch's words (n, words_each) as they are sent, and the place (n,) where each stood.
+
+    They stay as they are where :func:`is_arranged` says so.
+    """
+    if not is_arranged(accelerator):
+        return words, np.arange(len(words))
+    start = time_launch(decode(_nominal(SameObject(accelerator)), words), {}).start
+    order = np.argsort(start, kind="stable")  # what must wait for another starts behind it
+    return words[order], order
+
+
+def is_arranged(accelerator: Accelerator) -> bool:
+    """Returns whether units start in order, and no instruction is of several words, waits for others, or is a layer."""
+    kinds = {instruction.kind for instruction in accelerator.instructions}
+    return accelerator.synchronisation.kind == "in_order" and kinds <= {"copy", "compute"}
+
+
+@functools.lru_cache(maxsize=16)
+def _nominal(accelerator: SameObject[Accelerator]) -> Accelerator:
+    """The machine with units that wait for addresses alone, and cycles that are not the document's.
+
+    The words of a program do not depend on its timing.
+    """
+    document = accelerator.value
+    return document.model_copy(
+        update={
+            "synchronisation": HazardSync(window=WINDOW),
+            "dram": _DRAM,
+            "memories": tuple(memory.model_copy(update={"ports": _PORTS}) for memory in document.memories),
+            "instructions": tuple(
+                each.model_copy(update={"cycles": _nominal_cycles(each)}) for each in document.instructions
+            ),
+        }
+    )
+
+
+def _nominal_cycles(instruction: AnyInstruction) -> str:
+    if isinstance(instruction, Copy):
+        return "ceil(bytes / bus_bytes)" + " + read_latency" * (instruction.direction == "load")
+    assert isinstance(instruction, Compute)
+    return " * ".join([loop.extent for loop in instruction.loops] or ["1"]) + f" + {_PIPELINE}"

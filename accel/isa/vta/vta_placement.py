@@ -1,0 +1,260 @@
+"""Places on the chip for launches that run as one: buffers beside each other's, and one table of micro-ops for all.
+
+Each launch was compiled as if it had the memories to itself, so that all begin where the memories do, and one could
+load nothing before the one before it is done there. Here each launch's elements lie behind those of the launch before
+it, where there is room. Micro-ops say where operands lie, so that they are written anew. The tables of launches become
+one, in which equal ranges lie once; the first launch loads it for all of them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from accel.accelerator.instructions import BitField, Compute, Copy
+from accel.isa.decode import Decoded
+from accel.isa.family import PlacedLaunch, ReadDram, Touches
+from accel.isa.field_bits import put_field
+from accel.isa.vta.document.instruction_view import instructions_of
+from accel.isa.vta.function import functional_table as f
+from accel.isa.vta.function.functional_table import microop_places
+from accel.isa.vta.function.launch_table import launch_table
+from accel.isa.vta.vta_split_end import with_split_end
+from accel.isa.vta.vta_touches import all_touches, microops_at, touches_of
+from accel.util.arrays import Int64, Words
+
+_WORD = 4  # bytes of a micro-op
+
+StoreTable = Callable[[bytes], int]
+"""Gives a table of micro-ops a place in DRAM, and returns its address."""
+
+
+class _DoesNotFitError(Exception):
+    """A field or a memory that does not hold what would come there."""
+
+
+def placed_launches(launches: Sequence[Decoded], read: ReadDram, store: StoreTable) -> list[PlacedLaunch]:
+    """Returns launches that run one after the other, at places of their own.
+
+    A launch stays where it is, and loads its own table, where that is not loaded once and before all else that
+    computes. Then the launches behind it have another table.
+    """
+    return _Row(launches, read).placed(store)
+
+
+@dataclass
+class _Table:
+    """A table of micro-ops in the making, and the launches that walk it: the first one loads it."""
+
+    most: int
+    data: bytes = b""
+    launches: list[int] = field(default_factory=list)
+
+    def with_ranges(self, ranges: Sequence[Int64]) -> "tuple[_Table, list[int]]":
+        """Returns a table that has the ranges of micro-ops too, and where each lies."""
+        data, found = bytearray(self.data), []
+        for microops in ranges:
+            words, at = microops.astype("<u4").tobytes(), -1
+            while (at := data.find(words, at + 1)) >= 0 and at % _WORD:
+                pass
+            found.append((len(data) if at < 0 else at) // _WORD)
+            data += words if at < 0 else b""
+        if len(data) > self.most * _WORD:
+            raise _DoesNotFitError
+        return replace(self, data=bytes(data)), found
+
+
+@dataclass(frozen=True)
+class _Own:
+    """A launch as it was compiled, but for its end: its table (n, TABLE), and where its instructions stood (n,).
+
+    ``load`` is the row that loads its ``microops``; it touches ``touches``.
+    """
+
+    decoded: Decoded
+    order: Int64
+    table: Int64
+    load: int
+    microops: Int64
+    touches: Touches
+
+    @classmethod
+    def of(cls, decoded: Decoded, following: Decoded | None, read: ReadDram) -> "_Own | None":
+        """None of one whose micro-ops are not loaded once, and first."""
+        table = launch_table(decoded)
+        loads, computes = np.flatnonzero(table[:, f.OP] == f.LOAD_UOP), np.flatnonzero(table[:, f.OP] >= f.GEMM)
+        if len(loads) != 1 or not len(computes) or loads[0] > computes[0]:
+            return None
+        load = table[loads[0]]
+        if load[f.SRAM] or load[f.HEIGHT] * load[f.WIDTH] != load[f.ROWS] * load[f.COLUMNS]:
+            return None
+        microops = microops_at(load, read)
+        if (table[computes, f.BEGIN] + table[computes, f.COUNT]).max() > len(microops):
+            return None
+        split = with_split_end(decoded, microops, following)
+        touches = all_touches(split.decoded, split.microops)
+        return cls(split.decoded, split.order, launch_table(split.decoded), int(loads[0]), split.microops, touches)
+
+
+class _Row:
+    """Launches one after the other, and what is found for them."""
+
+    def __init__(self, launches: Sequence[Decoded], read: ReadDram) -> None:
+        accelerator = launches[0].accelerator
+        vta, names = instructions_of(accelerator), [memory.name for memory in accelerator.memories]
+        self._accelerator, self._launches = accelerator, launches
+        pairs = zip(launches, [*launches[1:], None], strict=True)
+        self._own = [_Own.of(launch, following, read) for launch, following in pairs]
+        self._read = read
+        self._depths = np.array([memory.depth for memory in accelerator.memories])
+        self._operands = [names.index(name) for name in (vta.results, vta.data, vta.weights)]
+        self._microops = names.index(vta.microops)
+        copies = [each for each in accelerator.instructions if isinstance(each, Copy)]
+        self._load = next(each for each in copies if each.direction == "load" and each.memory == vta.microops)
+        self._extents = np.array([[_extents(own, len(names))] for own in self._own]).reshape(len(launches), 2, -1)
+
+    def placed(self, store: StoreTable) -> list[PlacedLaunch]:
+        """Returns them at their places; ``store`` takes the tables."""
+        found = list[PlacedLaunch]()
+        tables = [self._table()]
+        moved = np.zeros((len(self._launches), len(self._depths)), np.int64)
+        for number, (launch, own) in enumerate(zip(self._launches, self._own, strict=True)):
+            placed = None
+            if own is not None:
+                moved[number] = self._moves(number, moved[:number])
+                placed = self._with_table(own, moved[number], tables, number)
+            if placed is None:
+                tables.append(self._table())
+                moved[number] = 0
+                placed = PlacedLaunch(launch.words, np.arange(len(launch)), moved[number], self._all(launch), None)
+            found.append(placed)
+        for table in tables:
+            if table.launches:
+                self._finish(found, table, store(table.data))
+        return found
+
+    def _table(self) -> _Table:
+        depth = int(self._depths[self._microops])
+        return _Table(min(depth, (1 << self._field(self._load, self._load.copy_fields.columns).bits) - 1))
+
+    def _all(self, launch: Decoded) -> Touches:
+        return touches_of(launch, np.arange(len(launch)), self._read)
+
+    def _moves(self, number: int, before: Int64) -> Int64:
+        """How far a launch moves in each memory (memories,): to where it meets least of the launches before it."""
+        moves = np.zeros(len(self._depths), np.int64)
+        for memory in self._operands:
+            low, high = self._extents[number, :, memory].tolist()
+            size, depth = high - low, int(self._depths[memory])
+            others = self._extents[:number, :, memory] + before[:, memory, None]
+            others = others[others[:, 1] > others[:, 0]][-2:].tolist()
+            if not size or not others:
+                continue
+            places = [place for place in (others[-1][1], 0, depth - size, low) if place + size <= depth]
+
+            def shared(place: int, size: int = size, others: list[list[int]] = others) -> list[int]:
+                return [max(0, min(place + size, end) - max(place, begin)) for begin, end in reversed(others)]
+
+            moves[memory] = min(places, key=shared) - low
+        return moves
+
+    def _with_table(self, own: _Own, moved: Int64, tables: list[_Table], number: int) -> PlacedLaunch | None:
+        """A launch at its place, walking the last table, or a new one where that is full; None: neither."""
+        for table in (tables[-1], self._table()):
+            try:
+                words, grown = self._rewritten(own, moved, table)
+            except _DoesNotFitError:
+                continue
+            grown.launches.append(number)
+            if table is tables[-1]:
+                tables[-1] = grown
+            else:
+                tables.append(grown)
+            by = moved[own.touches.memory] * (own.touches.memory != self._microops)
+            touches = replace(own.touches, begin=own.touches.begin + by, end=own.touches.end + by)
+            return PlacedLaunch(words, own.order, moved, touches, 0)
+        return None
+
+    def _rewritten(self, own: _Own, moved: Int64, table: _Table) -> tuple[Words, _Table]:
+        """The words of a launch at its place, which load no micro-ops, and the table that they walk."""
+        words, rows = own.decoded.words.copy(), own.table
+        copies = np.flatnonzero((rows[:, f.OP] > f.NOTHING) & (rows[:, f.OP] < f.GEMM))
+        for kind in np.unique(own.decoded.kind[copies]).tolist():
+            copy = self._accelerator.instructions[kind]
+            assert isinstance(copy, Copy)
+            by = 0 if copy is self._load else moved[self._memory(copy.memory)]
+            some = copies[own.decoded.kind[copies] == kind]
+            self._put(words, some, copy, copy.copy_fields.sram, rows[some, f.SRAM] + by)
+        self._put(words, np.array([own.load]), self._load, self._load.copy_fields.rows, 0)
+        self._put(words, np.array([own.load]), self._load, self._load.copy_fields.columns, 0)
+        return words, self._walking(own, moved, table, words)
+
+    def _walking(self, own: _Own, moved: Int64, table: _Table, words: Words) -> _Table:
+        """Let what computes walk micro-ops of ``table``; returns that table with all of them."""
+        rows = np.flatnonzero((own.table[:, f.OP] >= f.GEMM) & (own.table[:, f.COUNT] > 0))
+        some = own.table[rows]
+        operands = np.select(
+            [some[:, f.OP] == f.GEMM, (some[:, f.OP] == f.ALU) & (some[:, f.USE_IMM] != f.WITH_DST)], [3, 2], 1
+        )
+        keys, which = np.unique(np.stack([operands, some[:, f.BEGIN], some[:, f.COUNT]]), axis=1, return_inverse=True)
+        ranges = [self._moved(own.microops[begin : begin + count], of, moved) for of, begin, count in keys.T.tolist()]
+        grown, begins = table.with_ranges(ranges)
+        begin = np.array(begins, np.int64)[which.reshape(-1)]
+        for kind in np.unique(own.decoded.kind[rows]).tolist():
+            compute = self._accelerator.instructions[kind]
+            assert isinstance(compute, Compute)
+            assert compute.microops is not None
+            own_rows = own.decoded.kind[rows] == kind
+            self._put(words, rows[own_rows], compute, compute.microops.begin, begin[own_rows])
+            ends = begin[own_rows] + some[own_rows, f.COUNT]
+            self._put(words, rows[own_rows], compute, compute.microops.end, ends)
+        return grown
+
+    def _moved(self, microops: Int64, operands: int, moved: Int64) -> Int64:
+        """Micro-ops whose first operands, so many, lie where the launch does."""
+        memories = self._operands if operands == f.UOP else [self._operands[0]] * operands
+        for (lsb, bits), memory in zip(microop_places(self._accelerator), memories, strict=False):
+            index = ((microops >> lsb) & ((1 << bits) - 1)) + moved[memory]
+            if index.max() >= 1 << bits:
+                raise _DoesNotFitError
+            microops = microops + (moved[memory] << lsb)
+        return microops
+
+    def _finish(self, found: list[PlacedLaunch], table: _Table, address: int) -> None:
+        """Let the first launch of a table load it."""
+        first, size = table.launches[0], len(table.data) // _WORD
+        own, copy = self._own[first], self._load
+        assert own is not None
+        put, fields = partial(self._put, found[first].words, np.array([own.load]), copy), copy.copy_fields
+        for name, value in ((fields.dram, address // _WORD), (fields.rows, 1), (fields.columns, size)):
+            put(name, value)
+        put(fields.row_stride, size)
+        for number in table.launches:
+            found[number] = replace(found[number], table=address)
+
+    def _put(self, words: Words, rows: Int64, of: Copy | Compute, name: str | None, values: Int64 | int) -> None:
+        if name is None:
+            raise _DoesNotFitError
+        try:
+            put_field(words, rows, self._field(of, name), values)
+        except ValueError:
+            raise _DoesNotFitError from None
+
+    def _field(self, of: Copy | Compute, name: str | None) -> BitField:
+        return next(each for each in of.fields if each.name == name)
+
+    def _memory(self, name: str) -> int:
+        return next(place for place, each in enumerate(self._accelerator.memories) if each.name == name)
+
+
+def _extents(own: _Own | None, memories: int) -> Int64:
+    """The first and the last element (2, memories) that a launch touches; nothing of one that stays where it is."""
+    found = np.zeros((2, memories), np.int64)
+    if own is None:
+        return found
+    for memory in range(memories):
+        which = own.touches.memory == memory
+        if which.any():
+            found[:, memory] = own.touches.begin[which].min(), own.touches.end[which].max()
+    return found
