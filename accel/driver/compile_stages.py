@@ -36,7 +36,7 @@ from accel.frontend.integer_recovery.recover_integers import import_integer_mode
 from accel.frontend.integer_recovery.requantization import Requantize, WideProduct
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
-from accel.isa.family_registry import arrangement_of, family_of, priced_exactly
+from accel.isa.family_registry import arrangement_of, family_of, joined_cost, priced_exactly
 from accel.joining.joined_launches import join_launches
 from accel.joining.resident_tensors import keep_results
 from accel.lowering.analysis.capabilities import Capabilities
@@ -147,7 +147,7 @@ def _choices(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> l
         return [choice]
     capabilities, cost = Capabilities.of(job.target), family_of(job.target.accelerator).tiling_cost
     graph = read_graph(done.imported.module, capabilities, left)
-    other = choose_regions(graph, capabilities, cost, staying=staying)
+    other = choose_regions(graph, capabilities, cost, behind=staying)
     return [choice] if other.dump() == choice.dump() else [choice, other]
 
 
@@ -181,9 +181,12 @@ def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str
 
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
     cost = family_of(job.target.accelerator).tiling_cost
+    behind = None if job.options.launches == "separate" else joined_cost(job.target.accelerator)
     measure = None if job.measure is None else job.measure.times
     exact = priced_exactly(job.target.accelerator) if job.options.schedule == "auto" else None
-    return choose_regions(graph, Capabilities.of(job.target), cost, measure, exact)
+    if exact is not None and behind is not None:  # a trial times a launch alone, which says less of joined ones
+        measure = None
+    return choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, behind)
 
 
 def find_program(job: CompilationInputs) -> KeptProgram | None:

@@ -106,7 +106,7 @@ class Options(RunOptions, QuantisationOptions):
         "auto",
         description="how tilings are chosen: `timed` compiles and times those that the planner prices nearly alike, "
         "`quick` takes the cheapest by its estimate, as a dry run does; `auto` times those whose estimates "
-        "are not exact: all but VTA's that make an image without an addition",
+        "are not exact: of VTA those of separate launches that add, or make no image; all of others",
     )
     launches: Launches = Field(
         "joined",

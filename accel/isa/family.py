@@ -248,6 +248,22 @@ class PricesExactly(Protocol):
 
 
 @runtime_checkable
+class PricesJoined(Protocol):
+    """What a family may have besides: what a tiling costs in launches that run as one, whose seams hide its ends."""
+
+    def joined_tiling_cost(
+        self,
+        candidates: Candidates,
+        shape: Convolution,
+        epilogue: Epilogue,
+        gemm: Contraction,
+        accelerator: Accelerator,
+        /,
+    ) -> Float64:
+        """Returns the estimated cycles that each way to cut a layer adds, as :meth:`CostModel.tiling_cost` does."""
+
+
+@runtime_checkable
 class ArrangesInstructions(Protocol):
     """What a family may have besides: how a launch's instructions had better be sent."""
 

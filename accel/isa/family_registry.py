@@ -12,8 +12,9 @@ from typing import cast
 
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
-from accel.isa.family import ArrangesInstructions, Family, PricesExactly
+from accel.isa.family import ArrangesInstructions, Family, PricesExactly, PricesJoined
 from accel.region.kinds import Region
+from accel.region.tilings import TilingCost
 from accel.util.arrays import Int64, Words
 
 GROUP = "cyclops.isa"
@@ -42,6 +43,16 @@ def priced_exactly(accelerator: Accelerator) -> Callable[[Region], bool]:
     """
     found = family_of(accelerator)
     return found.prices_exactly if isinstance(found, PricesExactly) else lambda _region: False
+
+
+def joined_cost(accelerator: Accelerator) -> TilingCost | None:
+    """Returns the price of tilings of launches that run as one; None where its family has no other than of one alone.
+
+    Raises:
+        InvalidAccelerator: as :func:`family_of`.
+    """
+    found = family_of(accelerator)
+    return found.joined_tiling_cost if isinstance(found, PricesJoined) else None
 
 
 def arrangement_of(accelerator: Accelerator) -> Callable[[Words], tuple[Words, Int64]] | None:

@@ -18,7 +18,7 @@ from accel.isa.vta.timing.vta_calibration import timing_model
 from accel.isa.vta.timing.vta_timing import time_launch, token_names, variations_of
 from accel.isa.vta.timing.vta_work import boxes_of, effort_of, work_of
 from accel.isa.vta.vta_placement import placed_launches
-from accel.isa.vta.vta_tiling_cost import prices_exactly, tiling_cost
+from accel.isa.vta.vta_tiling_cost import joined_tiling_cost, prices_exactly, tiling_cost
 from accel.isa.vta.vta_touches import idle_words, touches_of
 
 
@@ -37,6 +37,7 @@ class VtaFamily(NoContext, PreparedBySignatures):
     derive = staticmethod(derived_vta)
 
     tiling_cost = staticmethod(tiling_cost)
+    joined_tiling_cost = staticmethod(joined_tiling_cost)
     prices_exactly = staticmethod(prices_exactly)
 
     touches = staticmethod(touches_of)

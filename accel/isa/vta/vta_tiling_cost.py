@@ -25,6 +25,8 @@ _STORE = 3  # that a store takes beside its elements
 _STORE_BURST = 3
 _LAUNCH = 5  # of the first fetch beside its latency and its beats
 _INSTRUCTION = 16  # bytes
+# parts of a first load, of the last passes and of the end that a seam shows: fitted (docs/decisions/0205)
+_SEAM_DATA, _SEAM_WEIGHTS, _SEAM_PASSES, _SEAM_END = 0.2, 0.4, 0.1, 0.2
 
 
 def prices_exactly(region: Region) -> bool:
@@ -40,20 +42,70 @@ def prices_exactly(region: Region) -> bool:
 def tiling_cost(
     c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, accelerator: Accelerator
 ) -> npt.NDArray[np.float64]:
-    """Estimated cycles of each candidate (n,)."""
+    """Estimated cycles of each candidate (n,) in a launch of its own."""
     parameters = parameters_of(accelerator)
+    units = _units(c, conv, epilogue, gemm, accelerator)
+    tile, at_once = units.tile, np.minimum(units.fetched, parameters.fetch_burst_instructions)
+    start = _LAUNCH + accelerator.dram.read_latency + _beats(accelerator) * at_once
+    paced = units.first + units.compute + (tile.store if c.result_contexts > 1 else units.stores)
+    if c.result_contexts > 1:
+        paced = np.maximum(paced, units.first + tile.whole(c) + units.stores)
+    overlapped = np.maximum(units.load + units.last + tile.store, paced)
+    return np.asarray(start + np.where(units.alone, np.maximum(units.serial, overlapped), overlapped), dtype=np.float64)
+
+
+def joined_tiling_cost(
+    c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, accelerator: Accelerator
+) -> npt.NDArray[np.float64]:
+    """Estimated cycles that each candidate (n,) adds to launches that run as one.
+
+    Its first loads and its last store lie beside the arithmetic of its neighbours, but for a part of what is waited
+    for at a seam. Where its loads set the pace what of them is data has nothing beside it while a neighbour ends; so a
+    pooling, which loads nothing else, takes what it takes alone.
+    """
+    if conv.uniform:
+        return tiling_cost(c, conv, epilogue, gemm, accelerator)
+    units = _units(c, conv, epilogue, gemm, accelerator)
+    loads, tile = units.loads, units.tile
+    compute = units.compute + tile.clear
+    paced = compute + units.stores if c.result_contexts == 1 else np.maximum(compute, units.stores)
+    share = c.data_loads * loads.data / units.load
+    ends = (units.last + tile.store) * (_SEAM_END + (1 - _SEAM_END) * share)
+    seam = _SEAM_DATA * loads.data + _SEAM_WEIGHTS * loads.weights + _SEAM_PASSES * tile.passes
+    overlapped = np.maximum(units.load + ends, paced + seam)
+    cycles = np.where(units.alone, np.maximum(units.serial, overlapped), overlapped)
+    return np.asarray(cycles, dtype=np.float64)
+
+
+class _Units(NamedTuple):
+    """Cycles (n,) of the units for all tiles, and of one tile; ``alone`` where they take turns, for ``serial`` cycles.
+
+    ``first`` are those until the first product, and ``last`` those of the compute unit after the last load. ``fetched``
+    are the instructions, those after the first fetch on the channel of the loads.
+    """
+
+    loads: "_Loads"
+    tile: "_Tile"
+    fetched: Int64
+    load: Float64
+    compute: Float64
+    stores: Float64
+    first: Float64
+    last: Float64
+    serial: Float64
+    alone: Bools
+
+
+def _units(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, accelerator: Accelerator) -> _Units:
     loops = _loops(c, conv)
     loads = _loads(c, conv, epilogue, gemm, accelerator, loops)
     tile = _tile(c, conv, epilogue, gemm, accelerator)
 
     fetched = _instructions(c, conv, epilogue, loops, loads)
-    beats = _INSTRUCTION / accelerator.dram.bus_bytes
-    start = _LAUNCH + accelerator.dram.read_latency + beats * np.minimum(fetched, parameters.fetch_burst_instructions)
-    later = beats * np.maximum(fetched - parameters.fetch_burst_instructions, 0)  # on the channel of the loads
+    later = _beats(accelerator) * np.maximum(fetched - parameters_of(accelerator).fetch_burst_instructions, 0)
     load = c.data_loads * loads.data + np.maximum(c.weight_loads, 1) * loads.weights + later
     load = load + loops.biases * loads.product + c.tiles * loads.operand
 
-    first = _first_loads(epilogue, loops, loads, tile)
     compute = _compute(c, epilogue, loops, loads, tile, load)
     stores = c.tiles * tile.store
     last = tile.step + tile.passes + np.where(loops.biases == c.tiles, loads.bias, 0)
@@ -61,13 +113,14 @@ def tiling_cost(
         before = loads.bias + tile.passes + tile.clear + (tile.store if c.result_contexts == 1 else 0)
         last = last + np.where(loops.data_stay, before, 0)
     serial = load + compute + tile.clear + loads.bias + (stores if c.contexts == 1 else tile.store)
-    if c.result_contexts == 1:
-        overlapped = np.maximum(load + last + tile.store, first + compute + stores)
-    else:
-        paced = np.maximum(first + compute + tile.store, first + tile.whole(c) + stores)
-        overlapped = np.maximum(load + last + tile.store, paced)
     alone = _takes_turns(c, epilogue, loops) | (c.contexts == 1)
-    return np.asarray(start + np.where(alone, np.maximum(serial, overlapped), overlapped), dtype=np.float64)
+    first = _first_loads(epilogue, loops, loads, tile)
+    return _Units(loads, tile, fetched, load, compute, stores, first, last, serial, alone)
+
+
+def _beats(accelerator: Accelerator) -> float:
+    """Cycles of the bus for an instruction."""
+    return _INSTRUCTION / accelerator.dram.bus_bytes
 
 
 class _Loops(NamedTuple):

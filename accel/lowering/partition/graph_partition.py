@@ -65,11 +65,11 @@ def choose_regions(
     cost: TilingCost,
     measure: Measure | None = None,
     exact: Callable[[Region], bool] | None = None,
-    staying: TilingCost | None = None,
+    behind: TilingCost | None = None,
 ) -> RegionChoice:
     """Returns what becomes of each composite, by the prices of tilings and, where these lie close, by their cycles.
 
-    Where the price of the cheapest is ``exact``, it decides. ``staying`` prices, if it is given, what has its data from
+    Where the price of the cheapest is ``exact``, it decides. ``behind`` prices, if it is given, what has its data from
     another composite.
     """
     reasons = dict(graph.reasons)
@@ -77,7 +77,7 @@ def choose_regions(
     options, joined = fused_additions(graph.pairs, uses, reasons, capabilities, cost)
     for name, placed in graph.composites.items():
         if name not in reasons and name not in joined and name not in options:
-            price = cost if staying is None or placed.use.from_host else staying
+            price = cost if behind is None or placed.use.from_host else behind
             found = plan_region(PlanRequest(placed.composite, placed.use, placed.lowest, capabilities, price))
             if isinstance(found, str):
                 reasons[name] = found

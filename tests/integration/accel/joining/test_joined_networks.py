@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
+from accel.driver import compile_stages
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import SimulationError
@@ -33,10 +34,16 @@ def ran(model, accelerator, launches):
         return report, load_program(out / "program.zip"), dict(np.load(out / "outputs.npz"))
 
 
+def ran_both_ways(model, accelerator):
+    """What :func:`ran` returns of a job that joins launches, and of one of equal tiles that leaves them apart."""
+    joined = ran(model, accelerator, "joined")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(compile_stages, "join_launches", lambda program, _family: program)
+        return joined, ran(model, accelerator, "joined")
+
+
 def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
-    (joined, program, outputs), (apart, separate, others) = (
-        ran(model, accelerator, launches) for launches in ("joined", "separate")
-    )
+    (joined, program, outputs), (apart, separate, others) = ran_both_ways(model, accelerator)
     assert joined.verified
     assert apart.verified
     for name, output in outputs.items():
@@ -104,13 +111,17 @@ def test_what_is_put_between_takes_the_token_that_it_passes_on():
 
 @pytest.mark.slow
 def test_layers_have_places_of_their_own_and_end_in_parts():
-    """Catches layers that wait for the one before to leave the chip, for its whole last tile, or for micro-ops."""
-    report, program, _ = ran(build("keyword_spotting"), load_accelerator("vta"), "joined")
-    apart, separate, _ = ran(build("keyword_spotting"), load_accelerator("vta"), "separate")
+    """Catches layers that wait for the one before to leave the chip, for its whole last tile, or for micro-ops.
+
+    And tilings that are chosen as if each had its beginning and its end to itself.
+    """
+    network, accelerator = build("keyword_spotting"), load_accelerator("vta")
+    (report, program, _), (_, separate, _) = ran_both_ways(network, accelerator)
+    apart, _, _ = ran(network, accelerator, "separate")
     assert_ordered(program)
     tables = {step.inputs[-1] for step in program.steps if hasattr(step, "joined")}
     assert len(tables) == 1
     assert not tables & separate.segments.keys()
     assert any(step.moved for step in program.steps if hasattr(step, "joined"))
     assert len(program.words) > len(separate.words)  # ends in parts
-    assert report.cycles <= 1.15 * report.bound.cycles <= 0.92 * apart.cycles
+    assert report.cycles <= 1.1 * report.bound.cycles <= 0.9 * apart.cycles
