@@ -159,7 +159,7 @@ def _fastest(done: Imported, choices: Sequence[RegionChoice], left: Mapping[str,
         lowered = find_regions(pack_graph(partitioned))
         for stage in REGION_STAGES:
             lowered.regions.lower(stage.name)
-        cycles.append(simulate(emit_program(lowered).program, {}, function=False).cycles)
+        cycles.append(simulate(_emitted(lowered).program, {}, function=False).cycles)
         tried |= lowered.regions.compiled()
     best = choices[cycles.index(min(cycles)) if cycles else 0]
     return replace(_marked(done, best, left), tried=tried)
@@ -252,7 +252,13 @@ def lower_regions(stage: RegionStage) -> Callable[[Lowered], Lowered]:
 
 
 def emit_program(done: Lowered) -> Emitted:
-    """Returns the program; its inputs and outputs are called as the model's are."""
+    """Returns the program, and forgets what it was linked from; inputs and outputs are called as the model's are."""
+    emitted = _emitted(done)
+    done.regions.release()
+    return emitted
+
+
+def _emitted(done: Lowered) -> Emitted:
     job, info = done.job, done.job.info
     lowered = done.regions.lowered()
     apart = program = emit(lowered, job.target.accelerator, arrangement_of(job.target.accelerator))

@@ -11,7 +11,8 @@ from accel.errors import CompileError, CyclopsError
 from accel.isa.decode import decode
 from accel.isa.family import Family
 from accel.isa.family_registry import arrangement_of, family_of
-from accel.lowering.codegen.region_cache import LoweredBeside
+from accel.lowering.codegen.like_regions import LikeRegions
+from accel.lowering.codegen.region_cache import LoweredBeside, entered_region
 from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.codegen.region_object import dump_object, load_object
 from accel.lowering.ir.function_attributes import dump_region
@@ -48,6 +49,7 @@ class RegionTimer:
         self.spare = spare
         self._target, self._kept = target, SealedCache(cache)
         self._assistant = assistant
+        self._like = LikeRegions(target)
         self._family = family_of(target.accelerator)
         self._document = target.accelerator.model_dump_json()
         self._unsized = target.accelerator.unsized().model_dump_json()
@@ -62,6 +64,7 @@ class RegionTimer:
         known = {place: self._known_cycles(attribute) for place, attribute in enumerate(attributes)}
         left = [place for place, cycles in known.items() if cycles is None]
         found = {place: self._known_words(attributes[place]) for place in left}
+        found |= {place: self._like_words(attributes[place]) for place in left if found[place] is None}
         new = [place for place in left if found[place] is None]
         beside = self._lowered_beside({place: attributes[place] for place in new[1::2]})
         with ThreadPoolExecutor(len(left) or 1, "trial") as pool:  # timing runs without Python's lock
@@ -116,7 +119,15 @@ class RegionTimer:
             return None
         if lowered is None:
             return None
+        self._like.add(attribute, lambda: lowered)
         return self._keep(attribute, lowered, dump_object(placed_anywhere(lowered)))
+
+    def _like_words(self, attribute: str) -> Words | None:
+        """The words of a region that is like one that was lowered; None if there is none."""
+        found = self._like.find(attribute)
+        if found is None:
+            return None
+        return self._keep(attribute, found, dump_object(placed_anywhere(found)))
 
     def _words_beside(self, region: AnyRegion, attribute: str, answer: LoweredBeside) -> Words | None:
         """The words of a region that was lowered beside, or, if the process is gone, here."""
@@ -124,6 +135,7 @@ class RegionTimer:
             return self._lowered_here(region, attribute)
         if answer.entry is None or answer.placed is None:
             return None
+        self._like.add(attribute, partial(entered_region, attribute, answer.entry, self._target))
         return self._keep(attribute, answer.entry, answer.placed)
 
     def _keep(self, attribute: str, lowered: LoweredRegion | bytes, placed: bytes) -> Words | None:

@@ -58,10 +58,9 @@ def tiling_cost(
     sync = accelerator.synchronisation
     if c.contexts == 1:
         cycles = np.asarray(sum(units.cycles.values()))
-    elif isinstance(sync, HazardSync):
-        cycles = _in_window(units, c, epilogue, used, sync.window)
-    elif sync.kind == "in_order":
-        cycles = _in_window(units, c, epilogue, used, WINDOW if is_arranged(accelerator) else 1)
+    elif isinstance(sync, HazardSync) or sync.kind == "in_order":
+        window = sync.window if isinstance(sync, HazardSync) else 1
+        cycles = _in_window(units, c, epilogue, used, WINDOW if is_arranged(accelerator) else window)
     else:
         ends = used.data.cycles + used.weights.cycles + epilogue.planes * used.store.cycles
         cycles = _overlapped(units, c, ends, (used.contract.unit, used.store.unit))

@@ -1,4 +1,4 @@
-"""The order in which instructions are sent to a machine that starts them in order, so that its units overlap.
+"""The order in which instructions are sent to a machine that starts them in order or looks few ahead: units overlap.
 
 Such a machine starts nothing behind an instruction that waits: with the loads of a tile, its products and its store in
 this order, the next loads wait for the store, and that for the products. Each unit keeps its own order here, and
@@ -14,6 +14,7 @@ from accel.accelerator.document import Accelerator, HazardSync
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
 from accel.accelerator.memories import Dram
 from accel.isa.decode import decode
+from accel.isa.explicit.residency.direct_moves import direct_moves
 from accel.isa.explicit.timing import time_launch
 from accel.util.arrays import Int64, Words
 from accel.util.same_object import SameObject
@@ -38,9 +39,21 @@ def arranged(words: Words, accelerator: Accelerator) -> tuple[Words, Int64]:
 
 
 def is_arranged(accelerator: Accelerator) -> bool:
-    """Returns whether units start in order, and no instruction is of several words, waits for others, or is a layer."""
-    kinds = {instruction.kind for instruction in accelerator.instructions}
-    return accelerator.synchronisation.kind == "in_order" and kinds <= {"copy", "compute"}
+    """Returns whether instructions are sent as they would start: those of units that start in order or look few ahead.
+
+    They are not where one is of several words, waits for others, or is a layer; nor where results stay on the chip of a
+    machine that waits for addresses, as the instructions that take over from stores and loads are in no order yet.
+    """
+    return _is_arranged(SameObject(accelerator))
+
+
+@functools.lru_cache(maxsize=16)
+def _is_arranged(accelerator: SameObject[Accelerator]) -> bool:
+    document = accelerator.value
+    sync = document.synchronisation
+    if not {instruction.kind for instruction in document.instructions} <= {"copy", "compute"}:
+        return False
+    return sync.kind == "in_order" or (isinstance(sync, HazardSync) and not direct_moves(document))
 
 
 @functools.lru_cache(maxsize=16)

@@ -11,23 +11,26 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from pydantic import TypeAdapter
 from tvm import ir, tirx
 
 from accel.accelerator.target import Target
+from accel.lowering.codegen.like_regions import LikeRegions
 from accel.lowering.codegen.region_lowering import (
     NAMELESS,
     Lower,
     LoweredRegion,
+    Printed,
     StageRecord,
     StageText,
     nameless_text,
     run_stage,
 )
 from accel.lowering.codegen.region_object import LoweredModule, RegionObject, dump_object, load_object, region_object
-from accel.lowering.ir.function_attributes import REGION, region_functions
+from accel.lowering.ir.function_attributes import REGION, load_region, region_functions
+from accel.lowering.kinds.region_images import region_function
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 
 
@@ -83,6 +86,7 @@ def merged_passes(
 
 _STAGES = TypeAdapter(dict[str, StageText])
 _LENGTH = 8  # bytes of the texts' length
+_MOST_KEPT = 1 << 21  # instructions of an object in the cache, some 100 MB
 _GIVEN = (1, 3)  # of five regions those that are lowered beside
 
 
@@ -150,6 +154,11 @@ class RegionCache:
             else:
                 self._take(name, known)
         left = [name for name in functions if name not in self._objects and name not in self._made]
+        like = _like_regions(lowered or {}, target)
+        for name in left:
+            if (found := like.find(regions[name])) is not None:
+                self._made[name] = found
+        left = [name for name in left if name not in self._made]
         given = [name for place, name in enumerate(left) if place % 5 in _GIVEN]
         self._beside = {name: beside(regions[name]) for name in given} if beside is not None else {}
         self._module = ir.IRModule({name: functions[name] for name in left if name not in self._beside})
@@ -262,12 +271,45 @@ class RegionCache:
         }
         return {str(self._functions[name].attrs[REGION]): region for name, region in (self._made | made).items()}
 
+    def release(self) -> None:
+        """Forget the objects that :meth:`keep` would not put, once they are linked: they take more than the program."""
+        for name in [name for name in self._objects if not self._keeps(name)]:
+            del self._objects[name]
+
+    def _keeps(self, name: str) -> bool:
+        """Whether an object goes into the cache: it is new, and not too large to be read as fast as it is made."""
+        return self._kept.present and not self.cached[name] and len(self._objects[name].code.words) <= _MOST_KEPT
+
     def keep(self) -> None:
-        """Put the objects that were not found into the cache, with their texts."""
+        """Put the objects that were not found into the cache, with their texts, but for very large ones."""
         for name, region in self._objects.items():
-            if self._kept.present and not self.cached[name]:
+            if self._keeps(name):
                 texts = {stage: self._texts_of(stage)[name] for stage in self._names}
                 self._kept.put(self._keys[name], dump_entry(texts, region))
+
+
+def entered_region(attribute: str, entry: bytes, target: Target) -> LoweredRegion:
+    """Returns the region of an attribute as an entry has it.
+
+    Raises:
+        ValueError: these are not the bytes of an entry.
+    """
+    texts, made = load_entry(entry)
+    function = region_function(load_region(attribute), target.contraction).with_attr(REGION, attribute)
+    return LoweredRegion(function, {stage: Printed(text) for stage, text in texts.items()}, made)
+
+
+def _like_regions(lowered: Mapping[str, LoweredRegion | bytes], target: Target) -> LikeRegions:
+    """The regions that a job has compiled already, for others that are like them."""
+    like = LikeRegions(target)
+    for attribute, made in lowered.items():
+        whole = partial(entered_region, attribute, made, target) if isinstance(made, bytes) else partial(_itself, made)
+        like.add(attribute, whole)
+    return like
+
+
+def _itself(made: LoweredRegion) -> LoweredRegion:
+    return made
 
 
 def dump_entry(texts: dict[str, StageText], region: RegionObject) -> bytes:

@@ -5,7 +5,8 @@ They are kept as functions, and printed when somebody asks: of a region that is 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import tvm
 from tvm import ir, tirx
@@ -57,6 +58,10 @@ class StageRecord:
 
     def text(self) -> StageText:
         """Returns the texts; of a function that is there twice the same."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> StageText:
         last, text = None, ""
         passes: list[tuple[str, str | None]] = []
         for record in self.passes:
@@ -71,11 +76,29 @@ class StageRecord:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """What a stage made of a function that is printed already."""
+
+    printed: StageText
+
+    def text(self) -> StageText:
+        """Returns the texts."""
+        return self.printed
+
+
+class Printable(Protocol):
+    """What a stage made of a function, printed when somebody asks."""
+
+    def text(self) -> StageText:
+        """Returns the texts."""
+
+
+@dataclass(frozen=True)
 class LoweredRegion:
     """A region that went through all stages by itself: its packed function, what each stage made of it, its object."""
 
     packed: tirx.PrimFunc
-    stages: Mapping[str, StageRecord]
+    stages: Mapping[str, Printable]
     made: RegionObject
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import BitField, Part
+from accel.accelerator.instructions import BitField, Instruction, Part
 from accel.errors import CompileError
 from accel.util.arrays import Bools, Int32, Int64, Words
 
@@ -134,13 +134,18 @@ def _needed(words: Words, accelerator: Accelerator) -> Bools:
     kept = np.ones(len(words), np.bool_)
     for part in accelerator.instructions:
         if isinstance(part, Part) and part.sticky:
-            rows = np.flatnonzero(_have_bits(words, *_constant_bits(part, words.shape[1])))
+            rows = rows_of(part, words)
             sets = words[rows]
             differs = np.zeros(max(len(rows) - 1, 0), np.bool_)
             for column in sets.T:
                 differs |= column[1:] != column[:-1]
             kept[rows[1:]] = differs
     return kept
+
+
+def rows_of(part: Instruction, words: Words) -> Int64:
+    """Returns which of the words (n, words_each) are those of a part."""
+    return np.flatnonzero(_have_bits(words, *_constant_bits(part, words.shape[1])))
 
 
 def _have_bits(words: Words, mask: Words, value: Words) -> Bools:
@@ -151,7 +156,7 @@ def _have_bits(words: Words, mask: Words, value: Words) -> Bools:
     return have
 
 
-def _constant_bits(part: Part, words_each: int) -> tuple[Words, Words]:
+def _constant_bits(part: Instruction, words_each: int) -> tuple[Words, Words]:
     """Mask and value of a part's constant bits, ``(words_each,)``."""
     mask, value = np.zeros((2, words_each), np.uint64)
     for field in part.fields:

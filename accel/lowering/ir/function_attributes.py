@@ -181,7 +181,7 @@ class _StoredRegion:
 
 
 _REGION = TypeAdapter(_StoredRegion)
-_FLOAT = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
+FLOAT_TEXT = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
 _SHAPES: dict[str, TypeAdapter[RegionShape]] = {shape.kind: TypeAdapter(shape) for shape in SHAPES}
 _PROGRAM = TypeAdapter(VectorProgram)
 _LAUNCHES = TypeAdapter(dict[str, LaunchInfo])
@@ -205,7 +205,7 @@ def without_numbers(region: AnyRegion) -> str:
     views = [None if view is None or view.is_plain else view.flat for view in region.views]
     while views and views[-1] is None:
         views.pop()
-    return _FLOAT.sub("0.0", dump_region(replace(region, views=tuple(views))))
+    return FLOAT_TEXT.sub("0.0", dump_region(replace(region, views=tuple(views))))
 
 
 def region_of(function: ir.BaseFunc) -> AnyRegion | None:

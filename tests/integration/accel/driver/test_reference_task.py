@@ -8,8 +8,10 @@ import pytest
 from accel.driver import reference_task
 from accel.driver.reference_task import ReferenceTask
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
+from accel.frontend.read.load_model import load_model
 from accel.util.arrays import Array
 from accel.util.deadline import Deadline, OutOfTimeError
+from accel.verify.model_quality import QualityInputs
 from accel.verify.reference_graph import ReferenceRun, run_reference
 from examples.single import Conv, conv_model
 
@@ -30,6 +32,23 @@ def test_it_finds_what_the_graph_computes(imported: ImportedModel) -> None:
     expected = run_reference(imported, INPUTS, Deadline(60)).outputs
     for ours, theirs in zip(found.outputs, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_quality_is_that_of_what_the_graph_computes(imported: ImportedModel) -> None:
+    """It would catch figures of other outputs, and a job that waits for quality nobody measures."""
+    model = load_model(conv_model(Conv(16, 16, 8, 8)).SerializeToString())
+    feeds = {tensor.name: array for tensor, array in zip(model.info.inputs, INPUTS, strict=True)}
+    inputs = QualityInputs(model.model, model.model, model.info, feeds)
+    with ReferenceTask(60) as task:
+        task.start(imported, INPUTS, quality=inputs)
+        quality, found = task.quality(), task.found()
+        assert quality is not None
+        assert found is not None
+    assert quality.outputs == inputs.measure(found.outputs, imported.activations, found.tensors).outputs
+    assert [each.output for each in quality.outputs.figures] == [tensor.name for tensor in model.info.outputs]
+    with ReferenceTask(0) as task:
+        task.start(imported, INPUTS, quality=inputs)
+        assert task.quality() is None
 
 
 def test_without_time_nothing_is_run(imported: ImportedModel) -> None:

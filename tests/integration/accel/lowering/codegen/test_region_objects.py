@@ -37,7 +37,7 @@ LAYER = Conv(channels=16, filters=16, height=8, width=8)
 
 
 class Compiled:
-    """A model compiled with a cache: the texts of every stage and of its passes, and the program."""
+    """A model compiled with a cache: texts of all stages and passes, the program, how many objects it holds on to."""
 
     def __init__(
         self,
@@ -60,7 +60,10 @@ class Compiled:
         for stage in REGION_STAGES:
             found.lower(stage.name)
         self.texts = {stage.name: found.text(stage.name) for stage in REGION_STAGES}
-        self.program: Program = emit(found.lowered(), accelerator)
+        linked = found.lowered()
+        self.program: Program = emit(linked, accelerator)
+        found.release()
+        self.held = len(linked.objects)
         found.keep()
         self.cached = found.cached
 
@@ -114,6 +117,7 @@ def test_what_is_found_is_what_the_stages_make(preset: str) -> None:
     assert len(first.cached) > 8
     assert not any(first.cached.values())
     assert all(second.cached.values())
+    assert (first.held, second.held) == (len(first.cached), 0)
     assert len(second.cached) == len(cache)
     assert second.same(first)
     module, target = lower(model, accelerator, "pack"), Target(accelerator)
