@@ -34,7 +34,9 @@ def _words(schedule: Schedule, out: Path, monkeypatch: pytest.MonkeyPatch) -> tu
     monkeypatch.setattr(region_timer, "_cycles", cycles)
     out.mkdir()
     with contextlib.suppress(_EmittedError):
-        driver.run_model(MODEL, load_accelerator("vta"), Options(schedule=schedule), out, progress=stop)
+        driver.run_model(
+            MODEL, load_accelerator("vta"), Options(schedule=schedule, launches="separate"), out, progress=stop
+        )
     return (out / "instructions.bin").read_bytes(), len(timed)
 
 
