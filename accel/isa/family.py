@@ -23,7 +23,7 @@ from accel.program.program_model import DramWindow
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import Region
 from accel.region.shapes import Convolution
-from accel.region.tilings import Candidates
+from accel.region.tilings import Candidates, TilingCost
 from accel.util.arrays import Bools, Bytes, Float64, Int64, Signed, Words
 
 
@@ -251,16 +251,9 @@ class PricesExactly(Protocol):
 class PricesJoined(Protocol):
     """What a family may have besides: what a tiling costs in launches that run as one, whose seams hide its ends."""
 
-    def joined_tiling_cost(
-        self,
-        candidates: Candidates,
-        shape: Convolution,
-        epilogue: Epilogue,
-        gemm: Contraction,
-        accelerator: Accelerator,
-        /,
-    ) -> Float64:
-        """Returns the estimated cycles that each way to cut a layer adds, as :meth:`CostModel.tiling_cost` does."""
+    @property
+    def joined_tiling_cost(self) -> TilingCost:
+        """The estimated cycles that each way to cut a layer adds, as :meth:`CostModel.tiling_cost` has those of one."""
 
 
 @runtime_checkable

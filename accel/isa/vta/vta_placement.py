@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from accel.accelerator.instructions import BitField, Compute, Copy
+from accel.accelerator.instructions import Compute, Copy
 from accel.isa.decode import Decoded
 from accel.isa.family import PlacedLaunch, ReadDram, Touches
 from accel.isa.field_bits import put_field
@@ -103,7 +103,7 @@ class _Row:
     def __init__(self, launches: Sequence[Decoded], read: ReadDram) -> None:
         accelerator = launches[0].accelerator
         vta, names = instructions_of(accelerator), [memory.name for memory in accelerator.memories]
-        self._accelerator, self._launches = accelerator, launches
+        self._accelerator, self._launches, self._names = accelerator, launches, names
         pairs = zip(launches, [*launches[1:], None], strict=True)
         self._own = [_Own.of(launch, following, read) for launch, following in pairs]
         self._read = read
@@ -135,8 +135,10 @@ class _Row:
         return found
 
     def _table(self) -> _Table:
+        columns = self._load.copy_fields.columns
+        assert columns is not None
         depth = int(self._depths[self._microops])
-        return _Table(min(depth, (1 << self._field(self._load, self._load.copy_fields.columns).bits) - 1))
+        return _Table(min(depth, (1 << self._accelerator.bits(self._load, columns)) - 1))
 
     def _all(self, launch: Decoded) -> Touches:
         return touches_of(launch, np.arange(len(launch)), self._read)
@@ -183,7 +185,7 @@ class _Row:
         for kind in np.unique(own.decoded.kind[copies]).tolist():
             copy = self._accelerator.instructions[kind]
             assert isinstance(copy, Copy)
-            by = 0 if copy is self._load else moved[self._memory(copy.memory)]
+            by = 0 if copy is self._load else moved[self._names.index(copy.memory)]
             some = copies[own.decoded.kind[copies] == kind]
             self._put(words, some, copy, copy.copy_fields.sram, rows[some, f.SRAM] + by)
         self._put(words, np.array([own.load]), self._load, self._load.copy_fields.rows, 0)
@@ -237,15 +239,9 @@ class _Row:
         if name is None:
             raise _DoesNotFitError
         try:
-            put_field(words, rows, self._field(of, name), values)
+            put_field(words, rows, self._accelerator.field(of, name), values)
         except ValueError:
             raise _DoesNotFitError from None
-
-    def _field(self, of: Copy | Compute, name: str | None) -> BitField:
-        return next(each for each in of.fields if each.name == name)
-
-    def _memory(self, name: str) -> int:
-        return next(place for place, each in enumerate(self._accelerator.memories) if each.name == name)
 
 
 def _extents(own: _Own | None, memories: int) -> Int64:

@@ -133,7 +133,8 @@ def _parts(launch: Decoded, table: Int64, stores: Int64) -> list[_Part]:
         size = fields.rows if by_row else fields.columns
         values = (fields.sram, begin + low * each), (fields.dram, dram + low * step), (size, high - low)
         for name, value in values:
-            put_field(word, np.array([0]), next(x for x in copy.fields if x.name == name), value)
+            assert name is not None
+            put_field(word, np.array([0]), launch.accelerator.field(copy, name), value)
         found.append(_Part(begin + low * each, (high - low) * each, word[0]))
     return found
 
@@ -147,7 +148,7 @@ def _split(launch: Decoded, microops: Int64, steps: Int64, stores: Int64, parts:
     alu, store = instructions_of(accelerator).alu.instruction, accelerator.instructions[launch.kind[stores[0]]]
     inner, table = alu.loops[-1], alu.microops
     assert table is not None
-    fields = {each.name: each for each in (*alu.fields, *store.fields)}
+    count, begin, end = (accelerator.field(alu, name) for name in (inner.extent, table.begin, table.end))
     (lsb, _), (src_lsb, _), _ = microop_places(accelerator)
     places = launch_table(launch)
     first, added = int(places[stores[0], f.SRAM]), list[int]()
@@ -157,17 +158,17 @@ def _split(launch: Decoded, microops: Int64, steps: Int64, stores: Int64, parts:
         for row, step in enumerate(steps.tolist()):
             by = (part.begin - first) * ((1 << lsb) + ((1 << src_lsb) if places[step, f.USE_IMM] == f.WITH_SRC else 0))
             own = np.array([row])
-            put_field(some, own, fields[inner.extent], part.size)
-            put_field(some, own, fields[table.begin], len(microops) + len(added))
-            put_field(some, own, fields[table.end], len(microops) + len(added) + 1)
+            put_field(some, own, count, part.size)
+            put_field(some, own, begin, len(microops) + len(added))
+            put_field(some, own, end, len(microops) + len(added) + 1)
             added.append(int(microops[places[step, f.BEGIN]]) + by)
         one = part.store[None].copy()
         source = int(stores[min(number, len(stores) - 1)])
         for name in store.tokens.pop.values():
-            put_field(one, np.array([0]), fields[name], int(launch.column(name)[stores[0]]))
+            put_field(one, np.array([0]), accelerator.field(store, name), int(launch.column(name)[stores[0]]))
         for name in store.tokens.push.values():
             sent = int(launch.column(name)[stores[-1]]) if number == len(parts) - 1 else 0
-            put_field(one, np.array([0]), fields[name], sent)
+            put_field(one, np.array([0]), accelerator.field(store, name), sent)
         words += [some, one]
         order += [*steps.tolist(), source]
     kept = np.flatnonzero(~np.isin(np.arange(len(launch)), [*steps.tolist(), *stores.tolist()]))

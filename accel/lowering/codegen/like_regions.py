@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from tvm import tirx
@@ -39,13 +40,18 @@ class LikeRegions:
             for field in part.fields
             if field.type == "float32" and field.value is None
         ]
-        self._known_numbers = frozenset(
+        self._target = target
+        self._compiled: dict[str, dict[str, Callable[[], LoweredRegion]]] = defaultdict(dict)
+
+    @cached_property
+    def _known_numbers(self) -> frozenset[int]:
+        """The numbers of instructions' expressions; a document without fields of float32 is never asked for them."""
+        return frozenset(
             _bits(node.value)
-            for meaning in target.semantics
+            for meaning in self._target.semantics
             for node in walk(meaning.typed.statement.value)
             if isinstance(node, Literal)
         )
-        self._compiled: dict[str, dict[str, Callable[[], LoweredRegion]]] = defaultdict(dict)
 
     def add(self, attribute: str, lowered: Callable[[], LoweredRegion]) -> None:
         """Let regions like one be made of it.
