@@ -11,7 +11,7 @@ DType = Literal["int8", "uint8", "int16", "int32", "uint32", "float32"]
 ChipType = Literal["int8", "uint8", "int16", "int32", "uint32", "float32", "int48", "int64"]
 """Types of scalars on the chip: those of DRAM, and wider sums, which DRAM has as int32."""
 CHIP_ONLY = ("int48", "int64")
-"""Those that DRAM does not have."""
+"""Types of scalars that DRAM does not have."""
 DTYPE_BYTES: dict[ChipType, int] = {
     "int8": 1,
     "uint8": 1,

@@ -127,9 +127,9 @@ class KeptPrograms:
         calibration: Tensors | None,
         feeds: Tensors,
     ) -> "KeptPrograms":
-        """Those of a job, if its outputs are verified and its model is named; none of one with intermediates.
+        """Returns the kept programs of a job; none without verified outputs and a named model, or with intermediates.
 
-        Nor of one whose nodes are placed by times: it may have other regions in other times.
+        Nor has a job whose nodes are placed by cycles: other cycles may give it other regions.
         """
         if cache is None or provenance.model is None or not options.verify_seconds or options.intermediates:
             return cls()

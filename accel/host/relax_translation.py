@@ -140,7 +140,7 @@ def translate(module: ir.IRModule, rules: Mapping[str, Rule]) -> HostGraph:
 
 
 def _opset(values: Sequence[Any]) -> int:
-    """That of the model's nodes; from opset 13 to the least one changed only the types that operators take."""
+    """Returns the opset of the model's nodes. From 13 to ``LEAST_OPSET`` only the types that operators take changed."""
     stated = {call.opset for value in values if (call := read_onnx_call(value)) is not None}
     return max(LEAST_OPSET, *stated) if stated else OPSET
 

@@ -123,11 +123,11 @@ class Boxes:
     write: Bools
 
     def writes(self) -> "Boxes":
-        """Those that write DRAM."""
+        """Returns the boxes that are written to DRAM."""
         return self.of(self.write)
 
     def of(self, which: Bools) -> "Boxes":
-        """Those of ``which`` (accesses,)."""
+        """Returns the boxes for which ``which`` (accesses,) is true."""
         at = np.flatnonzero(which)
         return Boxes(
             self.instruction[at], self.begin[at], self.rows[at], self.row_stride[at], self.row_bytes[at], self.write[at]
@@ -286,7 +286,7 @@ class Touches:
     write: Bools
 
     def of(self, which: Bools) -> "Touches":
-        """Those of ``which`` (ranges,)."""
+        """Returns the ranges for which ``which`` (ranges,) is true."""
         at = np.flatnonzero(which)
         return Touches(self.instruction[at], self.memory[at], self.begin[at], self.end[at], self.write[at])
 

@@ -76,7 +76,7 @@ class Hazards:
 
     @staticmethod
     def of(launches: "Iterable[Hazards]") -> "Hazards":
-        """Those of all launches."""
+        """Returns the findings of all launches together."""
         every = list(launches)
         return Hazards(
             tuple(race for hazards in every for race in hazards.races),

@@ -38,7 +38,7 @@ class Accesses:
         return Accesses(np.concatenate([self.chip, other.chip]), np.concatenate([self.dram, other.dram]))
 
     def unfinished(self, known: Int64) -> "Accesses":
-        """Those by instructions behind the ones ``known`` (units,) of their units."""
+        """Returns the accesses of instructions behind the ``known`` (units,) ones of their units."""
         chip, dram = (table[table[:, _RANK] > known[table[:, _UNIT]]] for table in (self.chip, self.dram))
         return Accesses(chip, dram)
 

@@ -66,12 +66,12 @@ class Pooling:
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Those of the window."""
+        """Rows and columns from one window to the next."""
         return self.window.strides
 
     @property
     def padding(self) -> tuple[int, int, int, int]:
-        """That of the loads."""
+        """The padding that the loads add."""
         return self.window.padding
 
     @property

@@ -49,7 +49,7 @@ class Lanewise(Protocol):
 
     @property
     def padding(self) -> tuple[int, int, int, int]:
-        """That the loads add."""
+        """The padding that the loads add."""
 
     @property
     def host_padding(self) -> tuple[int, int, int, int]:
@@ -175,7 +175,7 @@ class TilePlan:
 
     @property
     def accumulators(self) -> int:
-        """Those of all boxes, a block."""
+        """Accumulators of all boxes, for a block of channels."""
         return sum(box.rows * box.columns for box in self.boxes)
 
     def bring(

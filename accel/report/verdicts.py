@@ -48,7 +48,7 @@ def stream_line(found: Mapping[str, Any]) -> str:
 
 
 def _verified(floats: Sequence[Mapping[str, Any]]) -> str:
-    """That the outputs are right, and of floats how near to their bounds they come."""
+    """Says that the outputs are right, and how near floats come to their bounds."""
     if not floats:
         return "verified: the outputs equal the reference, bit by bit"
     used = max((each["bound_used"] for each in floats if each["bound_used"] is not None), default=None)

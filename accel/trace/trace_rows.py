@@ -115,7 +115,7 @@ Limits = Mapping[str, tuple[int, int]]
 
 
 def merged_limits(names: TraceNames, limits: Iterable[Limits]) -> Limits:
-    """Returns those of all rows from those of some each, which have rows; 0 and 0 of none."""
+    """Returns the limits of all rows from the ``limits`` of parts that have rows; 0 and 0 if there is no part."""
     known = list(limits)
     if not known:
         return dict.fromkeys(names.columns, (0, 0))

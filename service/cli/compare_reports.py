@@ -123,7 +123,7 @@ def _plain(text: str) -> str:
 
 
 def _energy(run: ComparedRun) -> str:
-    """That of the whole run, with what it lacks; of an earlier version that of its instructions."""
+    """Returns the energy of the whole run, with what it lacks; of an earlier version's the instructions'."""
     if run.energy is None:
         return "" if run.energy_pj is None else f"{run.energy_pj:,.0f}"
     lacking = f" without {' and '.join(run.energy.unknown)}" if run.energy.unknown else ""

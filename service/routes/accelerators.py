@@ -141,7 +141,7 @@ def list_accelerators(
 def found_accelerators(
     ids: list[str], uploads: UploadContext, text: str, sort: AcceleratorSort, after: Position | None = None
 ) -> list[AcceleratorSummary]:
-    """Returns those of the accelerators, which exist, that a search finds, sorted, after a position."""
+    """Returns the accelerators among ``ids`` that a search finds, sorted, after a position."""
     words = search_words(text)
     every = (
         AcceleratorSummary(id=name, label=label, **uploads.accelerators.summary(name)._asdict())

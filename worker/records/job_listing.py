@@ -170,7 +170,7 @@ class _Found:
                 return found, order.encode(Position(None, at))
 
     def among(self, ids: list[str]) -> tuple[list[Job], dict[str, Job]]:
-        """Returns those of the jobs that are selected, and the records of all of them."""
+        """Returns the selected jobs among ``ids``, and the records of all that exist."""
         records = {job.id: job for job in self._jobs.existing(ids)}
         called = self._names(map(JobRow.of, records.values())) if self._selection.words else {}
         return [job for job in records.values() if self._selection.has(job, called)], records

@@ -79,7 +79,7 @@ def _changing(graph: onnx.GraphProto) -> set[str]:
 
 
 def _wrong(graph: onnx.GraphProto, found: set[str], points: set[str]) -> set[str]:
-    """Those of ``found`` that something else reads, or that are moved to or from a tensor not in ``found``."""
+    """Returns the tensors of ``found`` that other nodes read, or that are moved to or from one not in ``found``."""
     wrong = found & {value.name for value in graph.output}
     for node in graph.node:
         read = found.intersection(node.input)

@@ -20,7 +20,7 @@ ITEM_BYTES: dict[int, int] = {
 """The element types that the compiler works on."""
 
 CONVERTED_BYTES: dict[int, int] = {TensorProto.FLOAT16: 2, TensorProto.BFLOAT16: 2, TensorProto.DOUBLE: 8}
-"""Those that become float32 when a model is read."""
+"""The element types that become float32 when a model is read, and their bytes."""
 
 READ_BYTES = ITEM_BYTES | CONVERTED_BYTES
 

@@ -72,7 +72,7 @@ def unrounded_model(qdq: onnx.ModelProto) -> onnx.ModelProto | None:
 
 
 def _grid(node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]) -> _Grid | None:
-    """That of a quantise or dequantise whose parameters are constants of one element; None for any other."""
+    """Returns the grid of a quantise or dequantise whose parameters are constants of one element; None of others."""
     values = [array_of(constants[name]) for name in node.input[1:] if name in constants]
     if len(values) != len(node.input) - 1 or any(value.size != 1 for value in values):
         return None

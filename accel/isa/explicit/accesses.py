@@ -54,7 +54,7 @@ class AccessBox:
         return np.asarray((self.span > 0) & (self.extents > 0).all(axis=0))
 
     def filled(self) -> "AccessBox":
-        """Those that touch anything."""
+        """Returns the accesses that touch an element."""
         some = self.some()
         if some.all():
             return self

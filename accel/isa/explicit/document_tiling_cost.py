@@ -176,7 +176,7 @@ _NOTHING = _Tile("", np.zeros(1), np.zeros(1))
 
 
 def _together(*loads: tuple[_Tile, Bools | bool]) -> Float64:
-    """Cycles of those of the loads that there are, where each unit does its own."""
+    """Returns the cycles of the loads that are there, each unit doing its own beside the others."""
     units: dict[str, Float64] = {}
     for load, there in loads:
         units[load.unit] = units.get(load.unit, np.zeros(1)) + load.cycles * there

@@ -114,7 +114,7 @@ def _sort(code: int, meaning: Semantics, accelerator: Accelerator) -> Instructio
 
 
 def _tensors(instruction: Compute | Copy, meaning: Semantics, accelerator: Accelerator) -> tuple[Tensor, ...]:
-    """Those that the operation names, its target first."""
+    """Returns the tensors that the operation names, its target first."""
     statement = meaning.typed.statement
     memories = [memory.name for memory in accelerator.memories]
     found = []
@@ -189,7 +189,7 @@ class ExecutedWords:
         return self.decoded.column(plain)[self.at[part] if part else self.rows]
 
     def where(self, keep: Bools) -> "ExecutedWords":
-        """Those of them that ``keep`` (m,) says."""
+        """Returns the executions for which ``keep`` (m,) is true."""
         return ExecutedWords(self.decoded, self.rows[keep], {part: rows[keep] for part, rows in self.at.items()})
 
 

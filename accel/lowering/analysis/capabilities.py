@@ -78,7 +78,7 @@ class Capabilities:
 
     @staticmethod
     def of(target: Target) -> "Capabilities":
-        """Those of ``target``, made once.
+        """Returns the capabilities of ``target``, made once.
 
         Raises:
             InvalidAccelerator: nothing in it contracts.
@@ -299,7 +299,7 @@ class Capabilities:
         return any(_operations(meaning.typed.statement.value) > 1 for meaning in computes)
 
     def lacks(self, name: EpilogueOp, immediate: int) -> str:
-        """That no instruction does a step, in words."""
+        """Says why no instruction does a step."""
         wanted = _TENSOR_STEPS.get(name, f"{name} by {immediate}")
         why = self.steps(((name, immediate),)).why
         return f"{self.accelerator.title} has no {wanted} on its accumulators{f': {why}' if why else ''}"

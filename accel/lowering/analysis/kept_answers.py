@@ -34,5 +34,5 @@ class KeptAnswers:
 
 
 def kept_answers(target: Target) -> KeptAnswers:
-    """Returns those of a target, for :meth:`Target.derived`."""
+    """Returns the kept answers of a target, for :meth:`Target.derived`."""
     return KeptAnswers(target.accelerator)

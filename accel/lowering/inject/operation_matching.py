@@ -157,7 +157,7 @@ class _Operation:
         self._of_amount: dict[tuple[str, int], Pattern] = {}
 
     def bindings(self, store: tirx.BufferStore) -> Iterator[Binding]:
-        """Yields those of the matcher; if there are none, with the amounts of shifts taken from the store beforehand.
+        """Yields the matcher's bindings; if it has none, those with amounts of shifts read off the store beforehand.
 
         Of ``x + (1 << n - 1) >> n`` the sum alone does not tell n.
         """

@@ -35,7 +35,7 @@ class RegionPrices:
         return self._priced([region])[0]
 
     def _priced(self, regions: Sequence[AnyRegion]) -> list[int | None]:
-        """Those that are new are priced together: another process may take half."""
+        """Returns the cycles of regions. New ones are priced together: another process may take half."""
         keys = [without_numbers(region) for region in regions]
         new = {key: region for key, region in zip(keys, regions, strict=True) if key not in self._cycles}
         self._priced_regions |= new

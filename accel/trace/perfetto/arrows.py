@@ -26,7 +26,7 @@ class Ends:
         return Ends(row[order], number[order])
 
     def cut(self, begin: int, end: int) -> "Ends":
-        """Returns those of the rows ``[begin, end)``, which are counted from there."""
+        """Returns the ends in the rows ``[begin, end)``; their rows count from ``begin``."""
         first, last = np.searchsorted(self.row, (begin, end))
         return Ends(self.row[first:last] - begin, self.number[first:last])
 

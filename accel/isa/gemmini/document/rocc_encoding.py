@@ -171,7 +171,7 @@ def _matmul_loop() -> tuple[Part, ...]:
 
 
 def _conv_loop() -> tuple[Part, ...]:
-    """Those of a convolution; what is ``all_`` is of the layer, and the rest of the tile."""
+    """Returns the parts of a convolution's loop; fields ``all_`` are of the layer, the others of the tile."""
     return (
         part(
             "loop_conv_ws", "execute", LOOP_CONV, Spec("no_bias", RS1, 1), Spec("turned", RS1 + 1, 1),

@@ -63,7 +63,7 @@ class DotProduct:
 
     @staticmethod
     def all_of_host(geometry: Geometry, target: Any) -> list["DotProduct"]:
-        """Those that fit the block, the best first; plain arithmetic is the last."""
+        """Returns the dot products of this host that fit the block, the best first; plain arithmetic is the last."""
         known = _X86 if str(codegen.llvm_get_system_triple()).startswith("x86_64") else ()
         return [
             *(dot for features, dot in known if geometry.block_out % dot.lanes == 0 and _has(target, features)),
