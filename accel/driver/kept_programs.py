@@ -129,7 +129,7 @@ class KeptPrograms:
     ) -> "KeptPrograms":
         """Returns the kept programs of a job; none without verified outputs and a named model, or with intermediates.
 
-        Nor has a job whose nodes are placed by cycles: other cycles may give it other regions.
+        Nor of a job whose nodes are placed by cycles: other cycles may give it other regions.
         """
         if cache is None or provenance.model is None or not options.verify_seconds or options.intermediates:
             return cls()

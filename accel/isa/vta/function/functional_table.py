@@ -19,7 +19,7 @@ class Geometry:
 
     @staticmethod
     def of(accelerator: Accelerator) -> "Geometry":
-        """Returns the geometry of a document; :func:`accel.isa.vta.document.vta_document_check.check_vta` accepts it."""
+        """Returns the geometry of a document that ``check_vta`` accepts."""
         vta = instructions_of(accelerator)
         batch, block_in = accelerator.memory(vta.data).shape
         block_out, _ = accelerator.memory(vta.weights).shape
