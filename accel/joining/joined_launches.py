@@ -8,9 +8,9 @@ from itertools import groupby
 import numpy as np
 
 from accel.accelerator.document import Accelerator, TokenSync
+from accel.accelerator.field_bits import put_field
 from accel.isa.decode import decode
 from accel.isa.family import Family, FencesLaunches, JoinsLaunches, OrdersAccesses, PlacedLaunch, ReadDram
-from accel.isa.field_bits import put_field
 from accel.joining.early_loads import early_loads
 from accel.joining.fenced_launches import FencedLaunches
 from accel.joining.launch_parts import MOST, LaunchPart, own_part

@@ -12,10 +12,10 @@ from functools import partial
 
 import numpy as np
 
+from accel.accelerator.field_bits import put_field
 from accel.accelerator.instructions import Compute, Copy
 from accel.isa.decode import Decoded
 from accel.isa.family import PlacedLaunch, ReadDram, Touches
-from accel.isa.field_bits import put_field
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.function import functional_table as f
 from accel.isa.vta.function.functional_table import microop_places

@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from accel.accelerator.field_bits import put_field
 from accel.accelerator.instructions import Copy
 from accel.isa.decode import Decoded, decode
 from accel.isa.family import Boxes
-from accel.isa.field_bits import put_field
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.function import functional_table as f
 from accel.isa.vta.function.functional_table import microop_places

@@ -11,18 +11,17 @@ import numpy as np
 from tvm import tirx
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.field_bits import WORD_BITS, put_bits
 from accel.accelerator.instructions import BitField, Layer
 from accel.errors import CompiledTooLarge, CompileError
 from accel.lowering.codegen.index_values import IndexValue, evaluate_index
 from accel.lowering.codegen.relocatable_code import (
-    WORD,
     CallSite,
     CheckedField,
     FieldOverflow,
     RegionCode,
     Relocation,
     field_overflow,
-    put_field,
 )
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import constant_value
@@ -118,7 +117,7 @@ class _Encoding:
         self.positions, count = call_positions(function.body, self._length)
         if count > MOST_INSTRUCTIONS:
             raise CompiledTooLarge(f"a layer takes {count} instructions; the limit is {MOST_INSTRUCTIONS}")
-        self.words = np.zeros((count, accelerator.word_bits // WORD), np.uint64)
+        self.words = np.zeros((count, accelerator.word_bits // WORD_BITS), np.uint64)
         self.origin = np.zeros(count, np.int32)
         self.sites: list[CallSite] = []
         self.fields: list[CheckedField] = []
@@ -169,7 +168,7 @@ class _Encoding:
             if not low <= fixed < high:
                 raise self._checked(instruction, field).error(fixed)
             if fixed:
-                put_field(self.words, rows.ravel(), field, np.array(fixed, np.int64))
+                put_bits(self.words, rows.ravel(), field, np.array(fixed, np.int64))
             return
         value = evaluate_index(given, variables)
         numbers = np.broadcast_to(value.number, rows.shape).ravel()
@@ -178,7 +177,7 @@ class _Encoding:
             self._relocate(rows, numbers, [value.multiples.get(base, _NOT) for base in self.parameters])
         else:
             self.overflows += field_overflow(len(self.fields) - 1, field, rows.ravel(), numbers)
-            put_field(self.words, rows.ravel(), field, numbers)
+            put_bits(self.words, rows.ravel(), field, numbers)
 
     def _relocate(self, rows: Int64, numbers: Int64, multiples: Sequence[Int64]) -> None:
         """Leave the last field open in all ``rows``; those that take as much of each address are one relocation."""

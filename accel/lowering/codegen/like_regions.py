@@ -17,10 +17,11 @@ from functools import cached_property
 import numpy as np
 from tvm import tirx
 
+from accel.accelerator.field_bits import WORD_BITS
 from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Literal, walk
 from accel.lowering.codegen.region_lowering import LoweredRegion, Printable, StageText
-from accel.lowering.codegen.relocatable_code import WORD, rows_of
+from accel.lowering.codegen.relocatable_code import rows_of
 from accel.lowering.ir.function_attributes import FLOAT_TEXT, REGION
 from accel.util.arrays import Words
 
@@ -108,7 +109,7 @@ class LikeRegions:
         made, found = words.copy(), set[int]()
         for part, field in self._fields:
             rows = rows_of(part, words)
-            word, shift = divmod(field.lsb, WORD)
+            word, shift = divmod(field.lsb, WORD_BITS)
             values = (words[rows, word] >> np.uint64(shift)).astype(np.uint32)
             for value in map(int, np.unique(values)):
                 magnitude, sign = value & _MAGNITUDE, value & ~_MAGNITUDE

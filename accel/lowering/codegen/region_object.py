@@ -11,9 +11,10 @@ from pydantic import TypeAdapter
 from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.field_bits import WORD_BITS
 from accel.lowering.codegen.instruction_encoding import encode
 from accel.lowering.codegen.microop_tables import MicroOpTable, load_tables
-from accel.lowering.codegen.relocatable_code import WORD, CallSite, CheckedField, FieldOverflow, RegionCode, Relocation
+from accel.lowering.codegen.relocatable_code import CallSite, CheckedField, FieldOverflow, RegionCode, Relocation
 from accel.lowering.ir.function_attributes import (
     ADDRESSES,
     DEPTHS,
@@ -62,7 +63,7 @@ class RegionObject:
 
         All else that lowering reads of a document is in the key of what is kept.
         """
-        wide = self.code.words.shape[1] * WORD
+        wide = self.code.words.shape[1] * WORD_BITS
         return wide == accelerator.word_bits and lie_in(self.buffers, self.depths, accelerator)
 
     def placed_buffers(self, accelerator: Accelerator) -> tuple[ScratchpadBuffer, ...]:

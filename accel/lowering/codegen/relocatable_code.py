@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.field_bits import WORD_BITS, put_bits
 from accel.accelerator.instructions import BitField, Instruction, Part
 from accel.errors import CompileError
 from accel.util.arrays import Bools, Int32, Int64, Words
-
-WORD = 64
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class RegionCode:
             shift = sum(many * base for many, base in zip(relocation.multiples, bases, strict=True))
             values = relocation.values + shift
             overflows += field_overflow(relocation.field, field, relocation.rows, values)
-            put_field(words, relocation.rows, field, values)
+            put_bits(words, relocation.rows, field, values)
         if overflows:
             first = min(overflows, key=lambda one: (one.row, one.field))
             raise self.fields[first.field].error(first.value)
@@ -109,7 +108,7 @@ class RegionCode:
                 continue
             field = self.fields[relocation.field].field
             overflows += field_overflow(relocation.field, field, relocation.rows, values)
-            put_field(words, relocation.rows, field, values)
+            put_bits(words, relocation.rows, field, values)
         return replace(self, words=words, relocations=tuple(left), overflows=tuple(overflows))
 
 
@@ -120,13 +119,6 @@ def field_overflow(number: int, field: BitField, rows: Int64, values: Int64) -> 
     if not outside.any():
         return []
     return [FieldOverflow(int(rows[outside].min()), number, int(values[outside].max()))]
-
-
-def put_field(words: Words, rows: Int64, field: BitField, values: Int64) -> None:
-    """Set the field, which is 0, in ``rows`` of the words."""
-    word, shift = divmod(field.lsb, WORD)
-    mask = np.uint64((1 << field.bits) - 1)
-    words[rows, word] |= (values.astype(np.uint64) & mask) << np.uint64(shift)
 
 
 def _needed(words: Words, accelerator: Accelerator) -> Bools:
@@ -161,7 +153,7 @@ def _constant_bits(part: Instruction, words_each: int) -> tuple[Words, Words]:
     mask, value = np.zeros((2, words_each), np.uint64)
     for field in part.fields:
         if field.value is not None:
-            word, shift = divmod(field.lsb, WORD)
+            word, shift = divmod(field.lsb, WORD_BITS)
             mask[word] |= np.uint64(((1 << field.bits) - 1) << shift)
             value[word] |= np.uint64(field.value << shift)
     return mask, value

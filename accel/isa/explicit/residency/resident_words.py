@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accel.accelerator.field_bits import fits_field, put_bits
 from accel.accelerator.instructions import Copy, Instruction
 from accel.accelerator.shared_bytes import cells_of
 from accel.isa.decode import Decoded, encoding_arrays
@@ -16,7 +17,6 @@ from accel.isa.explicit.residency.scratchpad_places import free_place
 from accel.isa.family import DramTensor, ResidentRow, ResidentTensor
 from accel.util.arrays import Int64, Words
 
-_WORD = 64  # bits
 _MOST = 64  # executions that an instruction may become
 
 
@@ -173,12 +173,9 @@ class _Editor:
 
     def _put(self, word: Words, instruction: Instruction, name: str, value: int) -> None:
         field = self._accelerator.field(instruction, name)
-        number, lsb = divmod(field.lsb, _WORD)
-        low, high = (0, 1 << _WORD) if field.type == "float32" else field.limits
-        if not low <= value < high:
+        if not fits_field(field, value):
             raise DoesNotFitError
-        mask = ((1 << field.bits) - 1) << lsb
-        word[number] = (word[number] & np.uint64(~mask & (1 << _WORD) - 1)) | np.uint64(value << lsb & mask)
+        put_bits(word[None], 0, field, value)
 
     def _loads(self, each: _Staying) -> None:
         """Instead of loads those of what is read, and was never stored: a border, as it is in DRAM."""
