@@ -197,18 +197,26 @@ class _Absorber:
         """The ways in which a launch may store its result, the cheapest first; the one that it has is among them."""
         readers = self._readers_of(launch.var)
         # one that costs the same is better farther away, and best where the result is
+        places = list(self._places(launch))
+        asked = [(self._costs, launch.var), *((costs, destination.var) for destination, _, costs in places)]
+        reads = [costs.asked_for(var, readers) for costs, var in asked]
+        regions = [launch.region, *(region for _, region, _ in places), *(each for read, _ in reads for each in read)]
+        self._prices.foresee(regions, [move for _, moves in reads for move in moves])
         found = [_Store(self._costs.of_result(launch.region, None, launch.var, readers), 0, None, launch.region)]
-        for distance, destination in enumerate([*_unlike(self._destinations(launch)), *self._in_other_orders(launch)]):
-            views = with_view(launch.region.views, len(launch.arguments), destination.view)
-            region = self._in_best_order(replace(launch.region, views=views))
+        for distance, (destination, viewed, costs) in enumerate(places):
+            region = self._in_best_order(viewed)
             if region is None:
                 continue
-            costs = self._costs
-            if destination.order:
-                costs = costs.supposing(launch.var, _ordered(destination))
             cost = costs.of_result(region, destination.view, destination.var, readers)
             found.append(_Store(cost, 1 if destination.order else -1 - distance, destination, region))
         return sorted(found, key=lambda store: (store.cost, store.rank))
+
+    def _places(self, launch: Launch) -> Iterator[tuple[_Destination, AnyRegion, LaunchCosts]]:
+        """Yields where a launch may store its result, its region then, and the costs if the result were there."""
+        for destination in [*_unlike(self._destinations(launch)), *self._in_other_orders(launch)]:
+            views = with_view(launch.region.views, len(launch.arguments), destination.view)
+            supposed = self._costs.supposing(launch.var, _ordered(destination)) if destination.order else self._costs
+            yield destination, replace(launch.region, views=views), supposed
 
     def _in_other_orders(self, launch: Launch) -> Iterator[_Destination]:
         """Tensors of the axes of a vector program's result in the orders in which its operands lie."""

@@ -31,9 +31,10 @@ from accel.lowering.ir.function_attributes import (
 from accel.lowering.ir.host_runs import free_vars, main_results
 from accel.lowering.kinds.registry import launch_kind
 from accel.lowering.vector.block_statements import UnsaidError
-from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
+from accel.lowering.vector.covered_operators import CoveredOperator
 from accel.lowering.vector.instruction_cover import UncoverableError, home_memory, runs_programs
 from accel.lowering.vector.legal_statements import Legalizer
+from accel.lowering.vector.like_operators import LikeOperators
 from accel.lowering.vector.program_groups import Group, MisfitError
 from accel.lowering.vector.program_tiles import Statements, cut_program, obstacle, without_repeats
 from accel.lowering.vector.whole_floats import LegalOperator, Range
@@ -75,14 +76,14 @@ class _Operators:
     """What instructions do of operators, each kind of operator once a target."""
 
     def __init__(self, target: Target) -> None:
-        self._target, self._legalizer = target, Legalizer()
+        self._legalizer = Legalizer()
+        self._covers = LikeOperators(target, home_memory(target.accelerator) or "")
         self._known: dict[int, tuple[LegalOperator, CoveredOperator | str]] = {}
 
     def read(
         self,
         value: ir.Call,
         result: relax.TensorType,
-        home: str,
         composite: relax.Function | None,
         ranges: Mapping[relax.Expr, Range],
     ) -> tuple[CoveredOperator, list[relax.Expr], Range | None]:
@@ -95,7 +96,7 @@ class _Operators:
         operator, given = self._legalizer.read(value, result, composite, ranges)
         if id(operator) not in self._known:
             try:
-                found: CoveredOperator | str = cover_operator(operator, self._target, home)
+                found: CoveredOperator | str = self._covers.cover(operator)
             except UncoverableError as error:
                 found = str(error)
             self._known[id(operator)] = operator, found
@@ -158,7 +159,7 @@ class _Placement:
             return
         if not isinstance(var.ty, relax.TensorType):
             raise UnsaidError("it has several results")
-        operator, given, found = self._operators.read(value, var.ty, self._home, composite, self._ranges)
+        operator, given, found = self._operators.read(value, var.ty, composite, self._ranges)
         if isinstance(region, Region) and not self._is_cheaper(var, operator, given, region):
             return
         if found is not None:
