@@ -17,9 +17,9 @@ from accel.lowering.movement.launch_costs import LaunchCosts, read_through, stor
 from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Moved, Window
 from accel.lowering.movement.movement_operators import onwards, shape_of_value, windows_of
 from accel.lowering.movement.program_orders import result_orders
-from accel.lowering.movement.region_prices import Prices, RegionPrices
+from accel.lowering.movement.region_prices import RegionPrices
 from accel.region.affine_view import AffineView, NotAffineError, whole
-from accel.region.kinds import AnyRegion, VectorRegion
+from accel.region.kinds import AnyRegion, Prices, VectorRegion
 
 
 def absorb_movement(module: ir.IRModule, target: Target, prices: Prices) -> ir.IRModule:

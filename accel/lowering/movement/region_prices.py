@@ -1,6 +1,6 @@
 """What regions cost: cycles, each kind of region once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -10,7 +10,7 @@ from accel.lowering.kinds.program_operations import DoneAlike, ProgramOperations
 from accel.lowering.movement.movement_programs import movement_programs
 from accel.lowering.movement.program_orders import orders_of
 from accel.region.affine_view import AffineView
-from accel.region.kinds import AnyRegion, VectorRegion, Views
+from accel.region.kinds import AnyRegion, Prices, VectorRegion, Views
 from accel.region.vector_program import VectorProgram
 
 Move = tuple[AffineView, AffineView, str]
@@ -18,9 +18,6 @@ Move = tuple[AffineView, AffineView, str]
 
 ProgramForm = tuple[VectorProgram, tuple[DoneAlike, ...], Views]
 """A program without its statements, how they are done, and where its tensors lie."""
-
-Prices = Callable[[Sequence[AnyRegion]], Sequence[int | None]]
-"""The cycles of each region alone; None where no instructions do it."""
 
 
 class RegionPrices:
@@ -42,7 +39,9 @@ class RegionPrices:
         """Prices what will be asked for, programs in all orders, together: another process may take half."""
         orders: dict[str, list[VectorRegion]] = {}
         for region in regions:
-            if isinstance(region, VectorRegion) and (key := without_numbers(region)) not in (*self._known, *orders):
+            if not isinstance(region, VectorRegion) or (key := without_numbers(region)) in self._known:
+                continue
+            if key not in orders:
                 orders[key] = list(orders_of(region, self._target.accelerator))
         programs = {
             move: list(movement_programs(*move, self._target.accelerator)) for move in moves if move not in self._moving
