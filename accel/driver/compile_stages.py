@@ -132,10 +132,10 @@ def _first_choice(done: Imported, left: Mapping[str, str]) -> RegionChoice:
 
 
 def _marked(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> Partitioned:
-    job, timer = done.job, RegionTimer(done.job.target, done.job.cache)
+    job, timer = done.job, RegionTimer(done.job.target, done.job.cache, assistant=done.job.assistant)
     module = marked(done.imported.module, choice)
     with _pass_texts(job) as texts:  # passes over what is priced are none of the model's
-        module = place_vector_programs(module, job.target, timer, left)
+        module = place_vector_programs(module, job.target, timer.times, left)
     return Partitioned(job, done.imported, module, tuple(texts))
 
 

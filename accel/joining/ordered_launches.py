@@ -45,12 +45,15 @@ def _early_first(decoded: Decoded, written: Sequence[Stretches], family: Family)
     instructions = decoded.accelerator.instructions
     loads = np.array([isinstance(each, Copy) and each.direction == "load" for each in instructions])[decoded.kind]
     first = order[: len(order) if loads.all() else int(loads.argmin())]
-    if not isinstance(family, JoinsLaunches) or not fill_apart(decoded, first, family, lambda _at, count: bytes(count)):
+    if len(first) < 2 or not isinstance(family, JoinsLaunches):
         return order
-    boxes, late = family.boxes(decoded), np.zeros(len(decoded), np.bool_)
+    ahead = decoded.slice(0, len(first))  # of the rest nothing is asked
+    if not fill_apart(ahead, first, family, lambda _at, count: bytes(count)):
+        return order
+    boxes, late = family.boxes(ahead), np.zeros(len(ahead), np.bool_)
     for stretches in written:
         late[boxes.instruction[stretches.meet(boxes)]] = True
-    order[: len(first)] = first[np.argsort(late[: len(first)], kind="stable")]
+    order[: len(first)] = first[np.argsort(late, kind="stable")]
     return order
 
 

@@ -1,5 +1,6 @@
 """Region: its shape, which is of one of the kinds listed here, its epilogue and its tiling; and its tiles of data."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal
 
@@ -71,6 +72,9 @@ class VectorRegion:
 
 AnyRegion = Region | VectorRegion
 """What a launch can be of."""
+
+Prices = Callable[[Sequence[AnyRegion]], Sequence[int | None]]
+"""The cycles of each region alone; None where no instructions do it."""
 
 
 @dataclass(frozen=True)

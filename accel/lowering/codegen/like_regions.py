@@ -1,25 +1,22 @@
 """Regions that differ from a compiled one in numbers alone: the numbers are put into its words and its texts.
 
-Lowering reads of a float only whether it is one that arithmetic or an instruction knows: zero, a power of two, a number
-in an instruction's expression. Another one goes from the region to a field of float32, as it is. So what was made of
-one region is made of another one by putting these numbers in place of those, and that nothing else was made of them is
-asked of the words.
+Lowering reads of a float only whether it is one that arithmetic or an instruction knows. Another one goes from the
+region to a field of float32, as it is. So what was made of one region is made of another one by putting these numbers
+in place of those, and that nothing else was made of them is asked of the words.
 """
 
 import json
-import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from tvm import tirx
 
 from accel.accelerator.field_bits import WORD_BITS
 from accel.accelerator.target import Target
-from accel.expression.syntax_tree import Literal, walk
+from accel.lowering.analysis.like_numbers import LikeNumbers, float32_bits
 from accel.lowering.codegen.region_lowering import LoweredRegion, Printable, StageText
 from accel.lowering.codegen.relocatable_code import rows_of
 from accel.lowering.ir.function_attributes import FLOAT_TEXT, REGION
@@ -44,15 +41,10 @@ class LikeRegions:
         self._target = target
         self._compiled: dict[str, dict[str, Callable[[], LoweredRegion]]] = defaultdict(dict)
 
-    @cached_property
-    def _known_numbers(self) -> frozenset[int]:
+    @property
+    def _known(self) -> LikeNumbers:
         """The numbers of instructions' expressions; a document without fields of float32 is never asked for them."""
-        return frozenset(
-            _bits(node.value)
-            for meaning in self._target.semantics
-            for node in walk(meaning.typed.statement.value)
-            if isinstance(node, Literal)
-        )
+        return self._target.derived(LikeNumbers)
 
     def add(self, attribute: str, lowered: Callable[[], LoweredRegion]) -> None:
         """Let regions like one be made of it.
@@ -90,19 +82,10 @@ class LikeRegions:
     def _renumbering(self, one: str, other: str) -> "_Numbers | None":
         """The numbers of one region and what they are in another one; None where something may depend on them."""
         pairs = [*zip(map(float, FLOAT_TEXT.findall(one)), map(float, FLOAT_TEXT.findall(other)), strict=True)]
-        if not all(a == b or (self._is_any(a) and self._is_any(b) and (a < 0) == (b < 0)) for a, b in pairs):
+        if not self._known.are_alike(pairs):
             return None
-        bits = {(_bits(abs(a)), _bits(abs(b))) for a, b in pairs}
-        if any(len({pair[side] for pair in bits}) < len(bits) for side in (0, 1)):
-            return None  # numbers of one are equal, and those of the other are not
-        return _Numbers({abs(a): abs(b) for a, b in pairs if a != b}, dict(bits))
-
-    def _is_any(self, number: float) -> bool:
-        """Whether nothing is known of a number that arithmetic, or an instruction, does otherwise for others."""
-        single = abs(float(np.float32(number)))
-        usual = math.isfinite(single) and single >= float(np.finfo(np.float32).tiny)
-        known = {_bits(number), _bits(-number)} & self._known_numbers
-        return usual and math.frexp(single)[0] != 0.5 and not known
+        bits = {float32_bits(abs(a)): float32_bits(abs(b)) for a, b in pairs}
+        return _Numbers({abs(a): abs(b) for a, b in pairs if a != b}, bits)
 
     def _renumbered(self, words: Words, numbers: "_Numbers") -> Words | None:
         """Words (n, words_each) with other numbers; None where the first ones are not all there, or others are."""
@@ -116,7 +99,7 @@ class LikeRegions:
                 found.add(magnitude)
                 new = numbers.bits.get(magnitude)
                 if new is None:
-                    if self._is_any(float(np.uint32(magnitude).view(np.float32))):
+                    if self._known.is_any(float(np.uint32(magnitude).view(np.float32))):
                         return None
                 elif new != magnitude:
                     change = np.uint64((value ^ (new | sign)) << shift)
@@ -153,11 +136,6 @@ class _RenumberedText:
     def _of(self, text: str) -> str:
         one, other = map(json.dumps, self.attributes)
         return _PRINTED.sub(lambda found: self.tokens.get(found[0], found[0]), text.replace(one, other))
-
-
-def _bits(number: float) -> int:
-    with np.errstate(over="ignore"):
-        return int(np.float32(number).view(np.uint32))
 
 
 def _printed(number: float) -> str:

@@ -202,10 +202,15 @@ def dump_region(region: AnyRegion) -> str:
 
 def without_numbers(region: AnyRegion) -> str:
     """A key, the same for regions that differ in numbers alone, and in shapes of buffers that leave each address."""
-    views = [None if view is None or view.is_plain else view.flat for view in region.views]
-    while views and views[-1] is None:
-        views.pop()
-    return FLOAT_TEXT.sub("0.0", dump_region(replace(region, views=tuple(views))))
+    return FLOAT_TEXT.sub("0.0", dump_region(replace(region, views=flat_views(region.views))))
+
+
+def flat_views(views: Views) -> Views:
+    """Returns views in which each element has the address that it has in those, whatever the shapes of buffers."""
+    flat = [None if view is None or view.is_plain else view.flat for view in views]
+    while flat and flat[-1] is None:
+        flat.pop()
+    return tuple(flat)
 
 
 def region_of(function: ir.BaseFunc) -> AnyRegion | None:

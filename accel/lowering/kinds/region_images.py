@@ -30,11 +30,21 @@ def scheduled_function(function: tirx.PrimFunc, region: AnyRegion, capabilities:
         or (gemm.sum_dtype not in CHIP_ONLY and not moved(function, region, gemm, kind_of(region).activations(region)))
     ):
         return launch_kind(region).schedule(function, region, capabilities)
+    if isinstance(region, VectorRegion):  # whose schedule asks for the parameters alone
+        plain = tirx.PrimFunc(_plain_parameters(function, region), function.body, function.ret_type, function.attrs)
+        return in_views(launch_kind(region).schedule(plain, region, capabilities), region.views)
     plain = launch_kind(region).expression(region, gemm)
     plain = tirx.PrimFunc(plain.params, plain.body, plain.ret_type, function.attrs)
-    scheduled = launch_kind(region).schedule(plain, region, capabilities)
-    in_images = scheduled if isinstance(region, VectorRegion) else _in_images(scheduled, region, gemm)
-    return in_views(in_images, region.views)
+    return in_views(_in_images(launch_kind(region).schedule(plain, region, capabilities), region, gemm), region.views)
+
+
+def _plain_parameters(function: tirx.PrimFunc, region: VectorRegion) -> list[tirx.Var]:
+    """The parameters of a program's function as they are without views."""
+    program, views = region.shape, [*region.views, *[None] * (len(function.params) - len(region.views))]
+    return [
+        parameter if view is None else tirx.decl_buffer(program.dram_shape(tensor), tensor.dtype, tensor.name)
+        for parameter, tensor, view in zip(function.params, program.in_dram, views, strict=True)
+    ]
 
 
 def _in_images(function: tirx.PrimFunc, region: Region, gemm: Contraction) -> tirx.PrimFunc:

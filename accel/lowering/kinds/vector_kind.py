@@ -7,18 +7,13 @@ from typing import Any
 from tvm import te, tirx
 
 from accel.accelerator.contraction import Contraction
-from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
-from accel.accelerator.target import Target
-from accel.errors import CompileError
-from accel.expression.element_types import TensorType
 from accel.expression.syntax_tree import Access, Scalar, Statement
-from accel.expression.unify import COMBINED, elements_apart, tvm_store, tvm_value
+from accel.expression.unify import COMBINED, tvm_store, tvm_value
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.inject.operation_matching import DRAM, OperationMatch, matching_operations
-from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.lowering.kinds.lanewise.lanewise_schedule import in_loops, scratchpad_buffer
+from accel.lowering.kinds.program_operations import ProgramOperations, types_of
 from accel.lowering.kinds.region_kind import UsedOperation
 from accel.region.kinds import Role, VectorRegion
 from accel.region.vector_program import UNIT, VectorProgram, axis_name
@@ -48,45 +43,17 @@ class VectorKind:
 
     def instructions(self, region: VectorRegion, capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order; an operation may come more than once."""
+        operations = capabilities.target.derived(ProgramOperations)
         for statement in region.shape.parsed:
-            choice = _operation(_store(statement, region.shape, capabilities.accelerator), capabilities)
+            choice = operations.first(statement, region.shape)
             role: Role = "compute"
-            if isinstance(choice.meaning.instruction, Copy):
-                role = "load data" if choice.meaning.instruction.direction == "load" else "store"
-            yield UsedOperation(role, choice.meaning.instruction, choice.meaning.operation)
+            if isinstance(choice.instruction, Copy):
+                role = "load data" if choice.instruction.direction == "load" else "store"
+            yield UsedOperation(role, choice.instruction, choice.operation)
 
     def host_layout(self, _region: VectorRegion) -> list[str]:
         """Nothing: its tensors lie as the model has them."""
         return []
-
-
-def operations_of(statement: Statement, program: VectorProgram, target: Target) -> tuple[int, ...]:
-    """Returns which operations of the target do a statement of a program, by their numbers.
-
-    Nothing else that lowering finds of a program depends on the numbers in its statements.
-    """
-    places = {id(meaning): number for number, meaning in enumerate(target.semantics)}
-    store = _store(statement, program, target.accelerator)
-    return tuple(places[id(match.meaning)] for match in matching_operations(store, target.semantics, target))
-
-
-def _store(statement: Statement, program: VectorProgram, accelerator: Accelerator) -> tirx.BufferStore:
-    """What a statement stores, each of its elements in a buffer of its own."""
-
-    def place(name: str) -> tuple[str, str]:
-        tensor = program.tensor(name)
-        return tensor.dtype, accelerator.memory(tensor.memory).scope if tensor.memory else DRAM
-
-    return tvm_store(statement, _types(program, statement), elements_apart(place))
-
-
-def _types(program: VectorProgram, statement: Statement) -> dict[str, TensorType]:
-    """The tensors of a statement, without dimensions of extent 1."""
-    tensors = [program.tensor(name) for name in (statement.target.name, *statement.operands)]
-    return {
-        tensor.name: TensorType(tensor.dtype, tuple(program.extents[axis] for axis in tensor.axes if axis != UNIT))
-        for tensor in tensors
-    }
 
 
 def _computed(program: VectorProgram, statement: Statement, known: Mapping[str, te.Tensor]) -> te.Tensor:
@@ -106,7 +73,7 @@ def _computed(program: VectorProgram, statement: Statement, known: Mapping[str, 
             places = [0 if axis == UNIT else at[axis_name(axis)] for axis in tensor.axes]
             return known[access.name][tuple(places) or (0,)]
 
-        value = tvm_value(statement, _types(program, statement), leaf)
+        value = tvm_value(statement, types_of(statement, program), leaf)
         return value if not reduced else _REDUCTIONS[str(statement.combiner)](value, list(reduced.values()))
 
     made = te.compute(shape, element, name=statement.target.name)
@@ -136,6 +103,7 @@ class _Tiles:
         names = [tensor.name for tensor in program.in_dram]
         self.dram = dict(zip(names, function.params, strict=True))
         self.shared = program.shared
+        self._operations = capabilities.target.derived(ProgramOperations)
 
     def body(self) -> tirx.Stmt:
         """The whole function: what all tiles share, the whole tiles, and the last of each row if that has fewer."""
@@ -211,8 +179,8 @@ class _Tiles:
             chip = [variables[axis] for axis in tensor.axes]
             return buffers[tensor.name][tuple(chip) or (tirx.const(0, "int32"),)]
 
-        store = tvm_store(statement, _types(program, statement), leaf)
-        pragma = _operation(store, self.capabilities).meaning.instruction.pragma
+        store = tvm_store(statement, types_of(statement, program), leaf)
+        pragma = self._operations.first(statement, program).instruction.pragma
         loops = loops or [(tirx.Var("once", "int32"), 1)]
         return in_loops([variable for variable, _ in loops], [extent for _, extent in loops], store, pragma)
 
@@ -230,11 +198,3 @@ def _dram_index(axis: int, variables: Mapping[int, Any], place: _Place) -> Any:
     if axis == UNIT:
         return tirx.const(0, "int32")
     return place.first[axis] + variables[axis] if axis in place.first else variables[axis]
-
-
-def _operation(store: tirx.BufferStore, capabilities: Capabilities) -> OperationMatch:
-    """The operation that does what a store does."""
-    found = next(matching_operations(store, capabilities.target.semantics, capabilities.target), None)
-    if found is None:
-        raise CompileError(f"no instruction does {store.buffer.name} = {store.value}", field=INSTRUCTIONS)
-    return found

@@ -17,9 +17,9 @@ from accel.lowering.movement.launch_costs import LaunchCosts, read_through, stor
 from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Moved, Window
 from accel.lowering.movement.movement_operators import onwards, shape_of_value, windows_of
 from accel.lowering.movement.program_orders import result_orders
-from accel.lowering.movement.region_prices import Prices, RegionPrices
+from accel.lowering.movement.region_prices import RegionPrices
 from accel.region.affine_view import AffineView, NotAffineError, whole
-from accel.region.kinds import AnyRegion, VectorRegion
+from accel.region.kinds import AnyRegion, Prices, VectorRegion
 
 
 def absorb_movement(module: ir.IRModule, target: Target, prices: Prices) -> ir.IRModule:
@@ -197,18 +197,26 @@ class _Absorber:
         """The ways in which a launch may store its result, the cheapest first; the one that it has is among them."""
         readers = self._readers_of(launch.var)
         # one that costs the same is better farther away, and best where the result is
+        places = list(self._places(launch))
+        asked = [(self._costs, launch.var), *((costs, destination.var) for destination, _, costs in places)]
+        reads = [costs.asked_for(var, readers) for costs, var in asked]
+        regions = [launch.region, *(region for _, region, _ in places), *(each for read, _ in reads for each in read)]
+        self._prices.foresee(regions, [move for _, moves in reads for move in moves])
         found = [_Store(self._costs.of_result(launch.region, None, launch.var, readers), 0, None, launch.region)]
-        for distance, destination in enumerate([*_unlike(self._destinations(launch)), *self._in_other_orders(launch)]):
-            views = with_view(launch.region.views, len(launch.arguments), destination.view)
-            region = self._in_best_order(replace(launch.region, views=views))
+        for distance, (destination, viewed, costs) in enumerate(places):
+            region = self._in_best_order(viewed)
             if region is None:
                 continue
-            costs = self._costs
-            if destination.order:
-                costs = costs.supposing(launch.var, _ordered(destination))
             cost = costs.of_result(region, destination.view, destination.var, readers)
             found.append(_Store(cost, 1 if destination.order else -1 - distance, destination, region))
         return sorted(found, key=lambda store: (store.cost, store.rank))
+
+    def _places(self, launch: Launch) -> Iterator[tuple[_Destination, AnyRegion, LaunchCosts]]:
+        """Yields where a launch may store its result, its region then, and the costs if the result were there."""
+        for destination in [*_unlike(self._destinations(launch)), *self._in_other_orders(launch)]:
+            views = with_view(launch.region.views, len(launch.arguments), destination.view)
+            supposed = self._costs.supposing(launch.var, _ordered(destination)) if destination.order else self._costs
+            yield destination, replace(launch.region, views=views), supposed
 
     def _in_other_orders(self, launch: Launch) -> Iterator[_Destination]:
         """Tensors of the axes of a vector program's result in the orders in which its operands lie."""

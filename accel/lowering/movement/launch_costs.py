@@ -1,6 +1,7 @@
 """What it costs to read a tensor where it lies, and the programs that move it first."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from tvm import relax
@@ -9,7 +10,7 @@ from accel.lowering.ir.function_attributes import LaunchInfo
 from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Moved, Window
 from accel.lowering.movement.movement_operators import shape_of_value
 from accel.lowering.movement.program_orders import result_orders
-from accel.lowering.movement.region_prices import RegionPrices
+from accel.lowering.movement.region_prices import Move, RegionPrices
 from accel.region.affine_view import AffineView, NotAffineError, whole
 from accel.region.kinds import AnyRegion, VectorRegion, Views
 
@@ -49,6 +50,23 @@ class LaunchCosts:
             cycles += min(able, default=0)
         return unable, cycles
 
+    def asked_for(self, var: relax.Var, readers: Sequence[tuple[Launch, int]]) -> tuple[list[AnyRegion], list[Move]]:
+        """Returns the readers, and the moves, that :meth:`of_result` will ask the prices of."""
+        regions, moves = list[AnyRegion](), list[Move]()
+        for launch, place in readers:
+            moved = self._graph.source(launch.arguments[place], {var})
+            read = launch.region if moved is None else read_through(launch, {place: moved})
+            if isinstance(read, VectorRegion):
+                regions += [read, *self._reads_in_orders(launch, read)]
+            elif moved is None or moved[2].has_dense_rows:
+                continue
+            chain = None if moved is None else self._graph.chain(launch.arguments[place], {var})
+            if chain is not None:
+                with suppress(NotAffineError):
+                    source, result, _ = self._graph.views_at(chain, len(chain) - 1, None)
+                    moves.append((source, result, str(var.ty.dtype)))
+        return regions, moves
+
     def of_better_move(self, launch: Launch, place: int, moved: Moved) -> int | None:
         """The cycles of a program that moves an argument of a vector program, if both take fewer then; else None."""
         if not isinstance(launch.region, VectorRegion) or moved[2].is_plain:
@@ -85,6 +103,12 @@ class LaunchCosts:
     def _of_reads_in_orders(self, launch: Launch, place: int, moved: Moved | None) -> Iterator[int]:
         """Yields what a vector program takes that stores its own result in an order in which it reads."""
         read = launch.region if moved is None else read_through(launch, {place: moved})
+        for stored in self._reads_in_orders(launch, read):
+            if (cycles := self._prices.cycles(stored)) is not None:
+                yield cycles
+
+    def _reads_in_orders(self, launch: Launch, read: AnyRegion) -> Iterator[VectorRegion]:
+        """The vector program of a launch, which reads so, with its result stored in the orders in which it reads."""
         result, shape = len(launch.arguments), shape_of_value(launch.var)
         if not isinstance(read, VectorRegion) or shape is None or launch.var in self._graph.returned:
             return
@@ -92,9 +116,7 @@ class LaunchCosts:
             return
         for order in result_orders(read, result):
             _, view, _ = stored_in_order(shape, order)
-            cycles = self._prices.cycles(replace(read, views=with_view(read.views, result, view)))
-            if cycles is not None:
-                yield cycles
+            yield replace(read, views=with_view(read.views, result, view))
 
     def _of_move(self, argument: relax.Expr, var: relax.Var) -> int | None:
         """What a program takes that makes an argument of a variable; None where no instructions do."""

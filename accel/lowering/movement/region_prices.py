@@ -1,22 +1,23 @@
 """What regions cost: cycles, each kind of region once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 
 from accel.accelerator.target import Target
-from accel.expression.syntax_tree import Statement
-from accel.lowering.ir.function_attributes import without_numbers
-from accel.lowering.kinds.vector_kind import operations_of
+from accel.lowering.ir.function_attributes import dump_region, flat_views, without_numbers
+from accel.lowering.kinds.program_operations import DoneAlike, ProgramOperations
 from accel.lowering.movement.movement_programs import movement_programs
 from accel.lowering.movement.program_orders import orders_of
 from accel.region.affine_view import AffineView
-from accel.region.kinds import AnyRegion, VectorRegion
+from accel.region.kinds import AnyRegion, Prices, VectorRegion, Views
+from accel.region.vector_program import VectorProgram
 
-StatementKey = tuple[str, tuple[tuple[str, str], ...]]
-"""A statement, and the type and the memory of each tensor that it names."""
+Move = tuple[AffineView, AffineView, str]
+"""A tensor as it lies where it is, as it shall lie, and the type of its elements."""
 
-Prices = Callable[[Sequence[AnyRegion]], Sequence[int | None]]
-"""The cycles of each region alone; None where no instructions do it."""
+ProgramForm = tuple[VectorProgram, tuple[DoneAlike, ...], Views]
+"""A program without its statements, how they are done, and where its tensors lie."""
 
 
 class RegionPrices:
@@ -24,23 +25,56 @@ class RegionPrices:
 
     def __init__(self, target: Target, prices: Prices) -> None:
         self._target, self._prices = target, prices
+        self._operations = target.derived(ProgramOperations)
         self._known: dict[str, tuple[int, int] | None] = {}
         self._cycles: dict[str, int | None] = {}
-        self._priced_regions: dict[str, AnyRegion] = {}
-        self._moving: dict[tuple[AffineView, AffineView, str], VectorRegion | None] = {}
-        self._operations: dict[StatementKey, tuple[int, ...]] = {}
+        self._of_forms: dict[ProgramForm | str, int | None] = {}
+        self._moving: dict[Move, VectorRegion | None] = {}
 
     def price(self, region: AnyRegion) -> int | None:
         """Returns the cycles of a region, or of one that differs in numbers alone."""
         return self._priced([region])[0]
 
+    def foresee(self, regions: Sequence[AnyRegion], moves: Sequence[Move] = ()) -> None:
+        """Prices what will be asked for, programs in all orders, together: another process may take half."""
+        orders: dict[str, list[VectorRegion]] = {}
+        for region in regions:
+            if not isinstance(region, VectorRegion) or (key := without_numbers(region)) in self._known:
+                continue
+            if key not in orders:
+                orders[key] = list(orders_of(region, self._target.accelerator))
+        programs = {
+            move: list(movement_programs(*move, self._target.accelerator)) for move in moves if move not in self._moving
+        }
+        self._priced([each for several in (*orders.values(), *programs.values()) for each in several])
+        self._known |= {key: self._cheapest(several) for key, several in orders.items()}
+        for move, several in programs.items():
+            found = self._cheapest(several)
+            self._moving[move] = None if found is None else several[found[1]]
+
     def _priced(self, regions: Sequence[AnyRegion]) -> list[int | None]:
         """Returns the cycles of regions. New ones are priced together: another process may take half."""
         keys = [without_numbers(region) for region in regions]
         new = {key: region for key, region in zip(keys, regions, strict=True) if key not in self._cycles}
-        self._priced_regions |= new
-        self._cycles |= dict(zip(new, self._prices(list(new.values())), strict=True)) if new else {}
+        self._cycles |= dict(zip(new, self._priced_as_done(list(new.values())), strict=True)) if new else {}
         return [self._cycles[key] for key in keys]
+
+    def _priced_as_done(self, regions: Sequence[AnyRegion]) -> list[int | None]:
+        """The cycles of regions with the numbers that they have; of programs that are done alike one is asked for."""
+        forms = [self._form(region) for region in regions]
+        new: dict[ProgramForm | str, AnyRegion] = {}
+        for form, region in zip(forms, regions, strict=True):
+            if form not in self._of_forms:
+                new.setdefault(form, region)
+        self._of_forms |= dict(zip(new, self._prices(list(new.values())), strict=True)) if new else {}
+        return [self._of_forms[form] for form in forms]
+
+    def _form(self, region: AnyRegion) -> ProgramForm | str:
+        """What regions of the same cycles have in common; a contraction has its numbers in it."""
+        if not isinstance(region, VectorRegion):
+            return dump_region(region)
+        program = region.shape
+        return replace(program, statements=()), self._operations.done_alike(program), flat_views(region.views)
 
     def best(self, region: VectorRegion) -> tuple[int, VectorRegion] | None:
         """Returns the cycles, and the region in the order that takes the fewest; None where no instructions do it.
@@ -62,7 +96,7 @@ class RegionPrices:
         """The cycles of the best order, and its place among all."""
         key = without_numbers(region)
         if key not in self._known:
-            self._known[key] = self._cheapest(list(orders_of(region, self._target.accelerator)))
+            self.foresee([region])
         return self._known[key]
 
     def moving(self, source: AffineView, result: AffineView, dtype: str) -> VectorRegion | None:
@@ -75,9 +109,7 @@ class RegionPrices:
         """
         key = source, result, dtype
         if key not in self._moving:
-            programs = list(movement_programs(source, result, dtype, self._target.accelerator))
-            found = self._cheapest(programs)
-            self._moving[key] = None if found is None else programs[found[1]]
+            self.foresee([], [key])
         return self._moving[key]
 
     def _cheapest(self, regions: Sequence[VectorRegion]) -> tuple[int, int] | None:
@@ -90,20 +122,4 @@ class RegionPrices:
 
         Those that do another one's statements do them in the same way, whatever the numbers.
         """
-        key = without_numbers(region)
-        other = self._priced_regions.get(key)
-        if isinstance(region, VectorRegion) and isinstance(other, VectorRegion) and self._alike(region, other):
-            return self._cycles[key] is not None
-        return self._prices([region])[0] is not None
-
-    def _alike(self, one: VectorRegion, other: VectorRegion) -> bool:
-        """Whether the same operations do the statements of two programs, which differ in numbers alone."""
-        pairs = zip(one.shape.parsed, other.shape.parsed, strict=True)
-        return all(a == b or self._done_by(one, a) == self._done_by(other, b) for a, b in pairs)
-
-    def _done_by(self, region: VectorRegion, statement: Statement) -> tuple[int, ...]:
-        tensors = [region.shape.tensor(name) for name in (statement.target.name, *statement.operands)]
-        key = str(statement), tuple((tensor.dtype, tensor.memory) for tensor in tensors)
-        if key not in self._operations:
-            self._operations[key] = operations_of(statement, region.shape, self._target)
-        return self._operations[key]
+        return self._priced_as_done([region])[0] is not None

@@ -5,7 +5,7 @@ Neighbours go together as long as their axes are the same and the machine can ho
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tvm import ir, relax
 
@@ -31,14 +31,15 @@ from accel.lowering.ir.function_attributes import (
 from accel.lowering.ir.host_runs import free_vars, main_results
 from accel.lowering.kinds.registry import launch_kind
 from accel.lowering.vector.block_statements import UnsaidError
-from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
+from accel.lowering.vector.covered_operators import CoveredOperator
 from accel.lowering.vector.instruction_cover import UncoverableError, home_memory, runs_programs
 from accel.lowering.vector.legal_statements import Legalizer
+from accel.lowering.vector.like_operators import LikeOperators
 from accel.lowering.vector.program_groups import Group, MisfitError
 from accel.lowering.vector.program_tiles import Statements, cut_program, obstacle, without_repeats
 from accel.lowering.vector.whole_floats import LegalOperator, Range
 from accel.region.composite_attributes import COMPOSITE
-from accel.region.kinds import AnyRegion, Region, VectorRegion
+from accel.region.kinds import AnyRegion, Prices, Region, VectorRegion
 
 _IMAGE = 4  # axes of what lies in tiles, of channels and pixels
 
@@ -46,12 +47,8 @@ VECTOR = "vector"
 """The operator of launches of vector programs, and how their functions are called."""
 
 
-Price = Callable[[AnyRegion], int | None]
-"""The cycles of a region alone; None where they cannot be said."""
-
-
 def place_vector_programs(
-    module: ir.IRModule, target: Target, price: Price, host_nodes: Mapping[str, str] | None = None
+    module: ir.IRModule, target: Target, prices: Prices, host_nodes: Mapping[str, str] | None = None
 ) -> ir.IRModule:
     """Returns the module with launches of vector programs in place of host operators; unchanged for most machines.
 
@@ -61,28 +58,28 @@ def place_vector_programs(
     Args:
         module: the integer graph, its composites marked.
         target: what it is for.
-        price: of regions.
+        prices: of regions.
         host_nodes: nodes of the model that the host shall run, with why.
     """
     if not runs_programs(target):
         return module
     operators = target.derived(_Operators)
     home = home_memory(target.accelerator) or ""
-    return _Placement(module, target, home, operators, price, host_nodes or {}).module()
+    return _Placement(module, target, home, operators, prices, host_nodes or {}).module()
 
 
 class _Operators:
     """What instructions do of operators, each kind of operator once a target."""
 
     def __init__(self, target: Target) -> None:
-        self._target, self._legalizer = target, Legalizer()
+        self._legalizer = Legalizer()
+        self._covers = LikeOperators(target, home_memory(target.accelerator) or "")
         self._known: dict[int, tuple[LegalOperator, CoveredOperator | str]] = {}
 
     def read(
         self,
         value: ir.Call,
         result: relax.TensorType,
-        home: str,
         composite: relax.Function | None,
         ranges: Mapping[relax.Expr, Range],
     ) -> tuple[CoveredOperator, list[relax.Expr], Range | None]:
@@ -95,7 +92,7 @@ class _Operators:
         operator, given = self._legalizer.read(value, result, composite, ranges)
         if id(operator) not in self._known:
             try:
-                found: CoveredOperator | str = cover_operator(operator, self._target, home)
+                found: CoveredOperator | str = self._covers.cover(operator)
             except UncoverableError as error:
                 found = str(error)
             self._known[id(operator)] = operator, found
@@ -114,7 +111,7 @@ class _Placement:
         target: Target,
         home: str,
         operators: _Operators,
-        price: Price,
+        prices: Prices,
         host_nodes: Mapping[str, str],
     ) -> None:
         self._module, self._accelerator, self._home, self._operators = module, target.accelerator, home, operators
@@ -123,7 +120,7 @@ class _Placement:
         self._bindings = [binding for block in main.body.blocks for binding in block.bindings]
         self._at = {binding.var: number for number, binding in enumerate(self._bindings)}
         self._nodes: dict[str, str] = json.loads(str(main.attrs[HOST_NODES])) if HOST_NODES in main.attrs else {}
-        self._host_nodes, self._price = host_nodes, price
+        self._host_nodes, self._prices = host_nodes, prices
         self._cycles: dict[str, int | None] = {}
         self._results = set(main_results(main))
         self._readers: dict[relax.Expr, list[relax.Expr]] = defaultdict(list)
@@ -158,7 +155,7 @@ class _Placement:
             return
         if not isinstance(var.ty, relax.TensorType):
             raise UnsaidError("it has several results")
-        operator, given, found = self._operators.read(value, var.ty, self._home, composite, self._ranges)
+        operator, given, found = self._operators.read(value, var.ty, composite, self._ranges)
         if isinstance(region, Region) and not self._is_cheaper(var, operator, given, region):
             return
         if found is not None:
@@ -209,15 +206,15 @@ class _Placement:
         program = cut_program(statements, self._accelerator)
         if program is None:
             return False
-        cycles, otherwise = self._priced(VectorRegion(program)), self._priced(region)
+        cycles, otherwise = self._priced(VectorRegion(program), region)
         return cycles is not None and otherwise is not None and cycles < otherwise
 
-    def _priced(self, region: AnyRegion) -> int | None:
-        """The cycles of a region, or of one that differs in numbers alone."""
-        key = without_numbers(region)
-        if key not in self._cycles:
-            self._cycles[key] = self._price(region)
-        return self._cycles[key]
+    def _priced(self, *regions: AnyRegion) -> list[int | None]:
+        """The cycles of regions, or of those that differ in numbers alone; another process may price half."""
+        keys = [without_numbers(region) for region in regions]
+        new = {key: region for key, region in zip(keys, regions, strict=True) if key not in self._cycles}
+        self._cycles |= dict(zip(new, self._prices(list(new.values())), strict=True)) if new else {}
+        return [self._cycles[key] for key in keys]
 
     def _grown(
         self, group: Group, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]

@@ -43,7 +43,7 @@ def lower(
             "partition",
             "",
             lambda module, target: place_vector_programs(
-                partition(module, target, cost, measure), target, RegionTimer(target)
+                partition(module, target, cost, measure), target, RegionTimer(target).times
             ),
         ),
         RegionStage("pack", "", _packed),
