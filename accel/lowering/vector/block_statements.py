@@ -15,6 +15,7 @@ _COMBINERS: dict[type, Combiner] = {tirx.Add: "+", tirx.Max: "max", tirx.Min: "m
 _BINARY = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
 _PAIRS = {tirx.Max: "max", tirx.Min: "min"}
 _COMPARED = {tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">=", tirx.EQ: "==", tirx.NE: "!="}
+_CONDITIONS = (*_COMPARED, tirx.And, tirx.Or, tirx.Not)
 # TVM rounds halves away from 0 where it is asked to round, and ONNX and documents to even
 _FUNCTIONS = {name: name for name in ("exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "floor", "ceil")}
 _FUNCTIONS |= {"nearbyint": "rint", "round": "rint", "fabs": "abs"}
@@ -196,13 +197,31 @@ class _Reader:
             return Binary("*", self.expression(value.a), Literal(1 << int(value.b)))
         if kind in _PAIRS:
             return Call(_PAIRS[kind], (self.expression(value.a), self.expression(value.b)))
-        if isinstance(value, tirx.Select) and type(value.condition) in _COMPARED:
-            sides = (value.condition.a, value.condition.b, value.true_value, value.false_value)
-            return Select(_COMPARED[type(value.condition)], *(self.expression(side) for side in sides))
+        if isinstance(value, tirx.Select):
+            then, otherwise = self.expression(value.true_value), self.expression(value.false_value)
+            return self._selection(value.condition, then, otherwise)
+        if isinstance(value, _CONDITIONS):
+            return self._selection(value, Literal(1), Literal(0))
         raise UnsaidError(f"documents have no word for {kind.__name__}")
+
+    def _selection(self, condition: Any, then: Expression, otherwise: Expression) -> Expression:
+        """One of two by a condition; an element of bools is 1 or 0."""
+        if type(condition) in _COMPARED:
+            left, right = self.expression(condition.a), self.expression(condition.b)
+            return Select(_COMPARED[type(condition)], left, right, then, otherwise)
+        if isinstance(condition, tirx.And):
+            return self._selection(condition.a, self._selection(condition.b, then, otherwise), otherwise)
+        if isinstance(condition, tirx.Or):
+            return self._selection(condition.a, then, self._selection(condition.b, then, otherwise))
+        if isinstance(condition, tirx.Not):
+            return self._selection(condition.a, otherwise, then)
+        return Select("!=", self.expression(condition), Literal(0), then, otherwise)
 
     def _call(self, value: ir.Call) -> Expression:
         name = str(value.op.name).rpartition(".")[2]
+        if name == "isnan":
+            number = self.expression(value.args[0])
+            return Select("!=", number, number, Literal(1), Literal(0))
         if name == "pow" and isinstance(value.args[1], tirx.FloatImm) and float(value.args[1]) in (2.0, 3.0):
             base = self.expression(value.args[0])
             square = Binary("*", base, base)
@@ -213,6 +232,8 @@ class _Reader:
 
     def _cast(self, value: tirx.Cast) -> Expression:
         dtype = str(value.ty.dtype)
+        if str(value.value.ty.dtype) == "bool":
+            return self.expression(value.value)
         if dtype not in CAST_TO:
             raise UnsaidError(f"documents know no {dtype}")
         inner = value.value

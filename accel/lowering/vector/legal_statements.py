@@ -4,7 +4,9 @@ Nothing here knows an operator: what TVM writes as loops over stores of whole el
 minima, can be said; what it writes otherwise cannot, and the reason says where.
 """
 
+import contextlib
 import functools
+import io
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
@@ -17,7 +19,7 @@ from tvm_ffi import StructuralKey
 
 from accel.host.onnx_calls import OnnxCall, read_onnx_call
 from accel.lowering.vector.block_statements import BlockStatements, ShiftedInteger, UnsaidError
-from accel.lowering.vector.whole_floats import LegalOperator, LegalStatement, LegalTensor, Range, as_floats
+from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, LegalStatement, LegalTensor, Range, as_floats
 
 
 class Legalizer:
@@ -49,7 +51,10 @@ class Legalizer:
         if call is None and not (isinstance(value.op, ir.Op) and value.op.name.startswith("relax.")):
             raise UnsaidError("it is a function of its own")
         arguments = _operands(value) if call is None else [each for each in call.operands if each is not None]
-        given = list(dict.fromkeys(arg for arg in arguments if not _is_number(arg)))
+        floats = str(result.dtype) == FLOAT
+        given = list(
+            dict.fromkeys(arg for arg in arguments if not (_is_number(arg) or (floats and call and _says_where(arg))))
+        )
         if any(not isinstance(arg.ty, relax.TensorType) for arg in given):
             raise UnsaidError("an operand is no tensor")
 
@@ -99,6 +104,11 @@ def _operands(value: ir.Call) -> list[relax.Expr]:
 
 def _is_number(arg: relax.Expr) -> bool:
     return isinstance(arg, ir.GenericConst) and arg.value.numpy().size == 1
+
+
+def _says_where(arg: relax.Expr) -> bool:
+    """Whether an operand of a node that makes floats is a list of axes or extents, and no data."""
+    return isinstance(arg, ir.GenericConst) and str(arg.ty.dtype) == "int64" and arg.value.numpy().ndim == 1
 
 
 def _key(value: ir.Call, call: OnnxCall | None, given: list[relax.Expr]) -> str:
@@ -182,8 +192,10 @@ def _module_of_onnx(call: OnnxCall, given: list[relax.Expr], result: relax.Tenso
     values = [_value_info(name, arg.ty) for arg, name in names.items()]
     graph = onnx.helper.make_graph([node], "operator", values, [_value_info("y", result)], constants)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", call.opset)])
+    with contextlib.redirect_stdout(io.StringIO()):  # on which TVM says what its error says too
+        imported = from_onnx(model, keep_params_in_input=False)
     # bounds of a Clip, which may be no numbers, are computed of constants
-    return relax.transform.FoldConstant()(relax.transform.LegalizeOps()(from_onnx(model, keep_params_in_input=False)))
+    return relax.transform.FoldConstant()(relax.transform.LegalizeOps()(imported))
 
 
 _STACKED: dict[str, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {

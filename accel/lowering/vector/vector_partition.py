@@ -32,6 +32,7 @@ from accel.lowering.ir.host_runs import free_vars, main_results
 from accel.lowering.kinds.registry import launch_kind
 from accel.lowering.vector.block_statements import UnsaidError
 from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
+from accel.lowering.vector.inlined_conditions import BOOL, Conditions
 from accel.lowering.vector.instruction_cover import UncoverableError, home_memory, runs_programs
 from accel.lowering.vector.legal_statements import Legalizer
 from accel.lowering.vector.program_groups import Group, MisfitError
@@ -78,21 +79,28 @@ class _Operators:
         self._target, self._legalizer = target, Legalizer()
         self._known: dict[int, tuple[LegalOperator, CoveredOperator | str]] = {}
 
-    def read(
+    def legal(
         self,
         value: ir.Call,
         result: relax.TensorType,
-        home: str,
         composite: relax.Function | None,
         ranges: Mapping[relax.Expr, Range],
+    ) -> tuple[LegalOperator, list[relax.Expr]]:
+        """Returns an operator as statements, and its operands.
+
+        Raises:
+            UnsaidError: no statement says it.
+        """
+        return self._legalizer.read(value, result, composite, ranges)
+
+    def covered(
+        self, operator: LegalOperator, given: list[relax.Expr], home: str
     ) -> tuple[CoveredOperator, list[relax.Expr], Range | None]:
         """Returns an operator as instructions do it, its operands, and the range of a result of wide integers.
 
         Raises:
-            UnsaidError: no statement says it.
             UncoverableError: no instructions do it.
         """
-        operator, given = self._legalizer.read(value, result, composite, ranges)
         if id(operator) not in self._known:
             try:
                 found: CoveredOperator | str = cover_operator(operator, self._target, home)
@@ -132,6 +140,7 @@ class _Placement:
                 self._readers[read].append(binding.var)
         self._groups: dict[relax.Var, Group] = {}
         self._ranges: dict[relax.Expr, Range] = {}
+        self._conditions = Conditions()
         self._reasons: dict[str, str] = {}
 
     def module(self) -> ir.IRModule:
@@ -156,9 +165,7 @@ class _Placement:
         region = None if composite is None else region_of(composite)
         if composite is not None and self._is_bound(value, composite):
             return
-        if not isinstance(var.ty, relax.TensorType):
-            raise UnsaidError("it has several results")
-        operator, given, found = self._operators.read(value, var.ty, self._home, composite, self._ranges)
+        operator, given, found = self._read(var, value, composite)
         if isinstance(region, Region) and not self._is_cheaper(var, operator, given, region):
             return
         if found is not None:
@@ -172,10 +179,22 @@ class _Placement:
                 self._groups |= dict.fromkeys(grown.members, grown)
                 return
         alone = Group(self._home)
-        alone.join(var, operator, given)
+        self._join(alone, var, operator, given)
         if why := self._obstacle(alone):
             raise UncoverableError(why)
         self._groups[var] = alone
+
+    def _read(
+        self, var: relax.Var, value: ir.Call, composite: relax.Function | None
+    ) -> tuple[CoveredOperator, list[relax.Expr], Range | None]:
+        """An operator as instructions do it; what makes bools is kept for those that read them."""
+        if not isinstance(var.ty, relax.TensorType):
+            raise UnsaidError("it has several results")
+        legal = self._conditions.inline(*self._operators.legal(value, var.ty, composite, self._ranges))
+        if str(var.ty.dtype) == BOOL:
+            self._conditions.learn(var, *legal)
+            raise UnsaidError("documents know no bool")
+        return self._operators.covered(*legal, self._home)
 
     def _is_bound(self, value: ir.Call, composite: relax.Function) -> bool:
         """Whether a composite multiplies, is part of another region, or lies in tiles: an image that regions read.
@@ -204,7 +223,7 @@ class _Placement:
     ) -> bool:
         """Whether a vector program of an operator alone takes fewer cycles than its region does."""
         alone = Group(self._home)
-        alone.join(var, operator, given)
+        self._join(alone, var, operator, given)
         statements, _, _ = self._statements(alone)
         program = cut_program(statements, self._accelerator)
         if program is None:
@@ -224,10 +243,20 @@ class _Placement:
     ) -> Group | None:
         grown = group.copy()
         try:
-            grown.join(var, operator, given)
+            self._join(grown, var, operator, given)
         except MisfitError:
             return None
         return None if self._obstacle(grown) else grown
+
+    def _join(self, group: Group, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]) -> None:
+        """Let an operator join a group, with the conditions that its expressions have in them."""
+        group.join(var, operator, given)
+        pending = [var]
+        while pending:
+            value = self._bindings[self._at[pending.pop()]].value
+            read = [each for each in free_vars(value) if each in self._conditions]
+            pending += read
+            group.conditions += read
 
     def _depends(self, value: relax.Expr, group: Group) -> bool:
         """Whether a value from outside comes of a group."""
@@ -263,7 +292,24 @@ class _Placement:
 
     def _is_read_outside(self, var: relax.Var, group: Group) -> bool:
         members = set(group.members)
-        return any(reader not in members for reader in self._readers[var])
+        return any(reader not in members for reader in self._readers_of(var))
+
+    def _readers_of(self, var: relax.Expr) -> Iterator[relax.Expr]:
+        """What reads a variable, also by way of conditions that nobody computes."""
+        for reader in self._readers[var]:
+            if self._is_inlined(reader):
+                yield from self._readers_of(reader)
+            else:
+                yield reader
+
+    def _is_inlined(self, var: relax.Expr) -> bool:
+        """Whether all that reads a variable is in groups, and has in its expressions what decides it."""
+        if var not in self._conditions or var in self._results:
+            return False
+        return all(
+            (reader in self._groups and var in self._groups[reader].conditions) or self._is_inlined(reader)
+            for reader in self._readers[var]
+        )
 
     def _rebuilt(self) -> ir.IRModule:
         """The module in which each group is a call where its first member was, or behind what it reads."""
@@ -280,7 +326,8 @@ class _Placement:
             assert program is not None, "the smallest tile fits"
             function = self._function(VectorRegion(program), builder, functions)
             made = self._call(function, given, outside, builder)
-            values = VectorValues(_names(group.members), _names(given), _names(outside))
+            computes = [*group.members, *filter(self._is_inlined, group.conditions)]
+            values = VectorValues(_names(computes), _names(given), _names(outside))
             launches[str(made[0].var.name)] = self._info(group, values, len(launches))
             bindings += made
         return self._with_main(builder.get(), bindings, launches)
@@ -296,10 +343,12 @@ class _Placement:
             group = group if group is not None and group.computes else None
             members = [var] if group is None else group.members
             done.update(members)
-            for member in members:
+            for member in members if group is None else [*members, *group.conditions]:
                 for read in free_vars(self._bindings[self._at[member]].value):
-                    yield from behind(read)
-            yield self._bindings[self._at[var]], group
+                    if group is None or read not in group.conditions:
+                        yield from behind(read)
+            if group is not None or not self._is_inlined(var):
+                yield self._bindings[self._at[var]], group
 
         for binding in self._bindings:
             yield from behind(binding.var)
@@ -372,10 +421,11 @@ class _Placement:
         return [self._nodes[name]] if name in self._nodes else []
 
     def _info(self, group: Group, values: VectorValues, number: int) -> LaunchInfo:
-        names = [name for var in group.members for name in self._nodes_of(var)]
+        computed = [*group.members, *filter(self._is_inlined, group.conditions)]
+        names = [name for var in computed for name in self._nodes_of(var)]
         nodes = tuple(dict.fromkeys(names))
         name = nodes[0] if nodes else f"{VECTOR}_{number}"
-        done = operations_of(self._module, [self._bindings[self._at[var]] for var in group.members])
+        done = operations_of(self._module, [self._bindings[self._at[var]] for var in computed])
         return LaunchInfo(name, VECTOR, nodes, 0, values=values, operations=done)
 
 
