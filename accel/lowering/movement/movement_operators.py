@@ -34,12 +34,14 @@ def operand_of(value: relax.Expr, values: dict[relax.Var, relax.Expr]) -> relax.
         return None
     call = read_onnx_call(value)
     if call is not None:
-        return call.operands[0] if call.op in (*_ONNX_RESHAPES, "Expand", "Gather", "Slice", "Transpose") else None
+        moves = call.op in (*_ONNX_RESHAPES, "Expand", "Gather", "Slice", "Tile", "Transpose")
+        return call.operands[0] if moves or _repeats_pixels(value, call) else None
     names = (
         *_RESHAPES,
         "relax.permute_dims",
         "relax.strided_slice",
         "relax.broadcast_to",
+        "relax.tile",
         "relax.nn.pad",
         "relax.take",
     )
@@ -73,6 +75,8 @@ def _call_back(value: ir.Call, shape: tuple[int, ...], view: ViewBuilder) -> Vie
         return view.permuted(axes)
     if name == "relax.broadcast_to" or (call is not None and call.op == "Expand"):
         return view.broadcast(shape)
+    if name == "relax.tile" or (call is not None and call.op in ("Resize", "Tile")):
+        return _repeated_back(shape, view, inner=call is not None and call.op == "Resize")
     if name == "relax.take" or (call is not None and call.op == "Gather"):
         return _rows_back(value, call, shape, view)
     bounds = _slice(value, call, shape)
@@ -178,6 +182,27 @@ def _rows_back(value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...], vi
     firsts[axis], steps[axis] = places[0], step
     rows = view.reshaped((*shape[:axis], len(places), *shape[axis + 1 :]))
     return rows.sliced(shape, firsts, steps)
+
+
+def _repeats_pixels(value: ir.Call, call: OnnxCall) -> bool:
+    """Whether it is a Resize that has each element as many times as the next one."""
+    shape, made = None if call.op != "Resize" else shape_of_value(call.operands[0]), shape_of_value(value)
+    if shape is None or made is None or call.attributes.get("mode", "nearest") != "nearest":
+        return False
+    coordinates = call.attributes.get("coordinate_transformation_mode", "half_pixel")
+    rounding = call.attributes.get("nearest_mode", "round_prefer_floor")
+    # (place + 1/2) / times - 1/2 is no half, and nearest to the place / times that is rounded down
+    nearest = coordinates in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
+    whole = all(extent % given == 0 for given, extent in zip(shape, made, strict=True))
+    return whole and (nearest or (coordinates == "asymmetric" and rounding == "floor"))
+
+
+def _repeated_back(shape: tuple[int, ...], view: ViewBuilder, *, inner: bool) -> ViewBuilder:
+    """Whole tensors, or each element of them, several times along their axes."""
+    times = [(made // extent, extent) for extent, made in zip(shape, view.shape, strict=True)]
+    split = [part for count, extent in times for part in ((extent, count) if inner else (count, extent))]
+    once = [part for _, extent in times for part in ((extent, 1) if inner else (1, extent))]
+    return view.reshaped(split).broadcast(once).reshaped(shape)
 
 
 def _number(item: Any) -> int:

@@ -19,6 +19,7 @@ _CONDITIONS = (*_COMPARED, tirx.And, tirx.Or, tirx.Not)
 # TVM rounds halves away from 0 where it is asked to round, and ONNX and documents to even
 _FUNCTIONS = {name: name for name in ("exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "floor", "ceil")}
 _FUNCTIONS |= {"nearbyint": "rint", "round": "rint", "fabs": "abs"}
+_SHORT = 40  # characters of an index in a reason
 _EXACT = 1 << 23  # integers this far from 0 are float32 as they are, and so are their sums
 _WIDE_ENOUGH = ("int8", "uint8", "int16")
 
@@ -123,12 +124,12 @@ class _Reader:
             if int(extent) == 1:
                 found.append(0)
             else:
-                found.append(self._label(buffer, index, int(extent)))
+                found.append(self._label(index, int(extent)))
         if buffer not in self._names:
             raise UnsaidError(f"it reads {buffer.name}, which is none of its tensors")
         return Access(self._names[buffer], tuple(found))
 
-    def _label(self, buffer: Any, index: Any, extent: int) -> str:
+    def _label(self, index: Any, extent: int) -> str:
         """The loop that an index is."""
         if index not in self._labels:
             analyzer = sym.Analyzer()
@@ -136,7 +137,7 @@ class _Reader:
                 analyzer.bind(variable, ir.Range(0, self._extents[label]))
             index = analyzer.simplify(index)
         if index not in self._labels or self._extents[self._labels[index]] != extent:
-            raise UnsaidError(f"it reads {buffer.name} at {index}, which is no loop of its own")
+            raise UnsaidError(f"where it reads is {_told(index)}, which is no loop of its own")
         return self._labels[index]
 
     def expression(self, value: Any) -> Expression:
@@ -202,6 +203,8 @@ class _Reader:
             return self._selection(value.condition, then, otherwise)
         if isinstance(value, _CONDITIONS):
             return self._selection(value, Literal(1), Literal(0))
+        if kind is tirx.Var:
+            raise UnsaidError("it computes with the places of elements, which documents have no word for")
         raise UnsaidError(f"documents have no word for {kind.__name__}")
 
     def _selection(self, condition: Any, then: Expression, otherwise: Expression) -> Expression:
@@ -255,6 +258,12 @@ class _Reader:
         number = -number if type(value) is tirx.Sub else number
         widened = Cast("f32", self.access(narrow.source, narrow.indices))
         return widened if number == 0 else Binary("+", widened, Literal(float(number)))
+
+
+def _told(index: Any) -> str:
+    """An index as a reader knows it; what is long is only said to be computed."""
+    text = str(index)
+    return text if len(text) <= _SHORT else "computed from the place of the result"
 
 
 def _widens(cast: tirx.Cast) -> bool:

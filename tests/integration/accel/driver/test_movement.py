@@ -131,14 +131,34 @@ def ends_within_a_block() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def upsampled() -> onnx.ModelProto:
+    """A convolution, each of its pixels four times, and a convolution; and rows of it several times."""
+    random = np.random.default_rng(0)
+    constants = {name: random.normal(size=(32, 32, 1, 1)).astype(np.float32) for name in "wv"}
+    constants |= {"scales": np.array([1, 1, 2, 2], np.float32), "times": np.array([1, 1, 1, 3])}
+    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Resize", ["c", "", "scales"], ["wide"], **nearest),
+        helper.make_node("Tile", ["wide", "times"], ["tiled"]),
+        helper.make_node("Conv", ["tiled", "v"], ["y"]),
+    ]
+    ends = {"x": [1, 32, 4, 6], "y": [1, 32, 8, 36]}
+    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ends.items())
+    stored = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "upsampled", [given], [made], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
 NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "bert": (lambda: bert(layers=1, width=64, heads=2, tokens=32), 0),  # the mask, of int64, is converted before
     "vit": (lambda: vit(layers=1, width=64, heads=2, image=48), 0),
     "gpt2": (lambda: gpt2_block(width=64, heads=2, tokens=32), 0),
     "llama": (lambda: llama_block(width=128, heads=4, groups=2, tokens=32), 0),
+    "upsampled": (upsampled, 0),
     "channels": (ends_within_a_block, 0),  # by way of a tensor that two programs make, one for each block
 }
-OFTEN = ("gpt2", "channels")
+OFTEN = ("gpt2", "channels", "upsampled")
 
 
 @pytest.mark.parametrize(
