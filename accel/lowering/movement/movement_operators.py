@@ -11,6 +11,7 @@ from accel.host.onnx_calls import OnnxCall, read_onnx_call
 from accel.region.affine_view import NotAffineError, ViewBuilder
 
 _RESHAPES = ("relax.expand_dims", "relax.flatten", "relax.reshape", "relax.squeeze")
+_BLOCKS = ("DepthToSpace", "SpaceToDepth")
 _ONNX_RESHAPES = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 
 
@@ -34,7 +35,7 @@ def operand_of(value: relax.Expr, values: dict[relax.Var, relax.Expr]) -> relax.
         return None
     call = read_onnx_call(value)
     if call is not None:
-        moves = call.op in (*_ONNX_RESHAPES, "Expand", "Gather", "Slice", "Tile", "Transpose")
+        moves = call.op in (*_ONNX_RESHAPES, *_BLOCKS, "Expand", "Gather", "Slice", "Tile", "Transpose")
         return call.operands[0] if moves or _repeats_pixels(value, call) else None
     names = (
         *_RESHAPES,
@@ -75,8 +76,8 @@ def _call_back(value: ir.Call, shape: tuple[int, ...], view: ViewBuilder) -> Vie
         return view.permuted(axes)
     if name == "relax.broadcast_to" or (call is not None and call.op == "Expand"):
         return view.broadcast(shape)
-    if name == "relax.tile" or (call is not None and call.op in ("Resize", "Tile")):
-        return _repeated_back(shape, view, inner=call is not None and call.op == "Resize")
+    if name == "relax.tile" or (call is not None and call.op in (*_BLOCKS, "Resize", "Tile")):
+        return _cut_back(call, shape, view)
     if name == "relax.take" or (call is not None and call.op == "Gather"):
         return _rows_back(value, call, shape, view)
     bounds = _slice(value, call, shape)
@@ -105,7 +106,10 @@ def onwards(value: relax.Expr, operand: relax.Expr, view: ViewBuilder) -> tuple[
         return view.reshaped(shape), None
     axes = _permutation(value, call, len(shape))
     if axes is not None:
-        return view.permuted([axes.index(axis) for axis in range(len(axes))]), None
+        return view.permuted(_inverse(axes)), None
+    if call is not None and call.op in _BLOCKS:
+        split, axes = _blocks(call, view.shape)
+        return view.reshaped(split).permuted(_inverse(axes)).reshaped(shape), None
     if name == "relax.nn.pad" and str(value.attrs.pad_mode) == "constant":
         widths = [int(width) for width in value.attrs.pad_width]
         if min(widths) >= 0:
@@ -184,6 +188,22 @@ def _rows_back(value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...], vi
     return rows.sliced(shape, firsts, steps)
 
 
+def _blocks(call: OnnxCall, shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """How channels become blocks of pixels, or blocks channels: the operand's shape in parts, and their order then."""
+    block = int(call.attributes["blocksize"])
+    batch, channels, height, width = shape
+    if call.op == "SpaceToDepth":
+        return [batch, channels, height // block, block, width // block, block], [0, 3, 5, 1, 2, 4]
+    deep = channels // block**2
+    if call.attributes.get("mode", "DCR") == "CRD":
+        return [batch, deep, block, block, height, width], [0, 1, 4, 2, 5, 3]
+    return [batch, block, block, deep, height, width], [0, 3, 4, 1, 5, 2]
+
+
+def _inverse(axes: list[int]) -> list[int]:
+    return [axes.index(axis) for axis in range(len(axes))]
+
+
 def _repeats_pixels(value: ir.Call, call: OnnxCall) -> bool:
     """Whether it is a Resize that has each element as many times as the next one."""
     shape, made = None if call.op != "Resize" else shape_of_value(call.operands[0]), shape_of_value(value)
@@ -197,8 +217,12 @@ def _repeats_pixels(value: ir.Call, call: OnnxCall) -> bool:
     return whole and (nearest or (coordinates == "asymmetric" and rounding == "floor"))
 
 
-def _repeated_back(shape: tuple[int, ...], view: ViewBuilder, *, inner: bool) -> ViewBuilder:
-    """Whole tensors, or each element of them, several times along their axes."""
+def _cut_back(call: OnnxCall | None, shape: tuple[int, ...], view: ViewBuilder) -> ViewBuilder:
+    """Blocks of pixels that are channels, or the other way; or a tensor, or each element of it, several times."""
+    if call is not None and call.op in _BLOCKS:
+        split, axes = _blocks(call, shape)
+        return view.reshaped([split[axis] for axis in axes]).permuted(axes).reshaped(shape)
+    inner = call is not None and call.op == "Resize"
     times = [(made // extent, extent) for extent, made in zip(shape, view.shape, strict=True)]
     split = [part for count, extent in times for part in ((extent, count) if inner else (count, extent))]
     once = [part for _, extent in times for part in ((extent, 1) if inner else (1, extent))]

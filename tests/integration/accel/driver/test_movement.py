@@ -131,22 +131,26 @@ def ends_within_a_block() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def upsampled() -> onnx.ModelProto:
-    """A convolution, each of its pixels four times, and a convolution; and rows of it several times."""
+def pixels() -> onnx.ModelProto:
+    """Convolutions, between which channels become pixels and these channels, and are there several times."""
     random = np.random.default_rng(0)
-    constants = {name: random.normal(size=(32, 32, 1, 1)).astype(np.float32) for name in "wv"}
+    kernels = {"w": (128, 32), "v": (32, 32), "u": (32, 128), "t": (32, 32)}
+    constants = {name: random.normal(size=(*size, 1, 1)).astype(np.float32) for name, size in kernels.items()}
     constants |= {"scales": np.array([1, 1, 2, 2], np.float32), "times": np.array([1, 1, 1, 3])}
     nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"]),
-        helper.make_node("Resize", ["c", "", "scales"], ["wide"], **nearest),
-        helper.make_node("Tile", ["wide", "times"], ["tiled"]),
-        helper.make_node("Conv", ["tiled", "v"], ["y"]),
-    ]
-    ends = {"x": [1, 32, 4, 6], "y": [1, 32, 8, 36]}
+    steps = (
+        ("Conv", "w", {}), ("DepthToSpace", "", {"blocksize": 2, "mode": "CRD"}), ("Conv", "v", {}),
+        ("SpaceToDepth", "", {"blocksize": 2}), ("Conv", "u", {}), ("Resize", "scales", nearest), ("Tile", "times", {}),
+        ("Conv", "t", {}),
+    )  # fmt: skip
+    nodes = []
+    for number, (op, constant, attributes) in enumerate(steps):
+        inputs = [f"v{number}", *([""] if op == "Resize" else []), *([constant] if constant else [])]
+        nodes.append(helper.make_node(op, inputs, [f"v{number + 1}"], **attributes))
+    ends = {"v0": [1, 32, 4, 6], f"v{len(steps)}": [1, 32, 8, 36]}
     given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ends.items())
     stored = [numpy_helper.from_array(value, name) for name, value in constants.items()]
-    graph = helper.make_graph(nodes, "upsampled", [given], [made], stored)
+    graph = helper.make_graph(nodes, "pixels", [given], [made], stored)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
 
@@ -155,10 +159,10 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "vit": (lambda: vit(layers=1, width=64, heads=2, image=48), 0),
     "gpt2": (lambda: gpt2_block(width=64, heads=2, tokens=32), 0),
     "llama": (lambda: llama_block(width=128, heads=4, groups=2, tokens=32), 0),
-    "upsampled": (upsampled, 0),
+    "pixels": (pixels, 0),
     "channels": (ends_within_a_block, 0),  # by way of a tensor that two programs make, one for each block
 }
-OFTEN = ("gpt2", "channels", "upsampled")
+OFTEN = ("gpt2", "channels", "pixels")
 
 
 @pytest.mark.parametrize(
