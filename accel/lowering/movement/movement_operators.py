@@ -36,7 +36,8 @@ def operand_of(value: relax.Expr, values: dict[relax.Var, relax.Expr]) -> relax.
     call = read_onnx_call(value)
     if call is not None:
         moves = call.op in (*_ONNX_RESHAPES, *_BLOCKS, "Expand", "Gather", "Slice", "Tile", "Transpose")
-        return call.operands[0] if moves or _repeats_pixels(value, call) else None
+        moves = moves or _repeats_pixels(value, call) or _padding(value, call) is not None
+        return call.operands[0] if moves else None
     names = (
         *_RESHAPES,
         "relax.permute_dims",
@@ -110,10 +111,9 @@ def onwards(value: relax.Expr, operand: relax.Expr, view: ViewBuilder) -> tuple[
     if call is not None and call.op in _BLOCKS:
         split, axes = _blocks(call, view.shape)
         return view.reshaped(split).permuted(_inverse(axes)).reshaped(shape), None
-    if name == "relax.nn.pad" and str(value.attrs.pad_mode) == "constant":
-        widths = [int(width) for width in value.attrs.pad_width]
-        if min(widths) >= 0:
-            return view.sliced(shape, widths[::2], [1] * len(shape)), float(value.attrs.pad_value)
+    padding = _padding(value, call)
+    if padding is not None:
+        return view.sliced(shape, padding[0], [1] * len(shape)), padding[1]
     raise NotAffineError("it keeps not all elements once")
 
 
@@ -202,6 +202,25 @@ def _blocks(call: OnnxCall, shape: tuple[int, ...]) -> tuple[list[int], list[int
 
 def _inverse(axes: list[int]) -> list[int]:
     return [axes.index(axis) for axis in range(len(axes))]
+
+
+def _padding(value: ir.Call, call: OnnxCall | None) -> tuple[list[int], float] | None:
+    """What a tensor is padded with: the elements ahead of it along each dimension, and a number; None of others."""
+    if call is None:
+        if value.op.name != "relax.nn.pad" or str(value.attrs.pad_mode) != "constant":
+            return None
+        widths, number = [int(width) for width in value.attrs.pad_width], float(value.attrs.pad_value)
+        return (widths[::2], number) if min(widths) >= 0 else None
+    if call.op != "Pad" or call.attributes.get("mode", "constant") != "constant":
+        return None
+    pads, filling, axes = (*call.operands[1:], None, None)[:3]
+    widths, rank = _constant(pads) or [-1], len(value.ty.shape.values)
+    if axes is not None or len(widths) != 2 * rank or min(widths) < 0:
+        return None
+    if filling is None:
+        return widths[:rank], 0.0
+    known = isinstance(filling, ir.GenericConst) and filling.value.numpy().size == 1
+    return (widths[:rank], float(filling.value.numpy().item())) if known else None
 
 
 def _repeats_pixels(value: ir.Call, call: OnnxCall) -> bool:

@@ -154,12 +154,31 @@ def pixels() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
 
+def padded_with_ones() -> onnx.ModelProto:
+    """Rows with a column of ones, as linear attention has them for its sums."""
+    random = np.random.default_rng(0)
+    constants = {name: random.normal(size=size).astype(np.float32) for name, size in (("w", (32, 32)), ("u", (33, 32)))}
+    constants |= {"pads": np.array([0, 0, 0, 0, 0, 1]), "one": np.float32(1)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["v"]),
+        helper.make_node("Sigmoid", ["v"], ["s"]),
+        helper.make_node("Pad", ["s", "pads", "one"], ["p"]),
+        helper.make_node("Softmax", ["p"], ["q"], axis=-1),
+        helper.make_node("MatMul", ["q", "u"], ["y"]),
+    ]
+    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16, 32]) for name in "xy")
+    stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "padded", [given], [made], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "bert": (lambda: bert(layers=1, width=64, heads=2, tokens=32), 0),  # the mask, of int64, is converted before
     "vit": (lambda: vit(layers=1, width=64, heads=2, image=48), 0),
     "gpt2": (lambda: gpt2_block(width=64, heads=2, tokens=32), 0),
     "llama": (lambda: llama_block(width=128, heads=4, groups=2, tokens=32), 0),
     "pixels": (pixels, 0),
+    "padded": (padded_with_ones, 0),
     "channels": (ends_within_a_block, 0),  # by way of a tensor that two programs make, one for each block
 }
 OFTEN = ("gpt2", "channels", "pixels")
