@@ -60,7 +60,8 @@ class Conditions:
         if all(tensor.dtype != BOOL for name, tensor in operator.tensors.items() if name in operator.inputs):
             return operator, list(given)
         whole, operands = _inlined(operator, given, self._known)
-        key = id(operator), whole.inputs, tuple(map(str, whole.statements))
+        tensors = tuple((name, whole.tensors[name]) for name in whole.inputs)
+        key = id(operator), tensors, tuple(str(statement.value) for statement in whole.statements)
         return self._inlined.setdefault(key, (whole, operator))[0], operands
 
 

@@ -254,7 +254,7 @@ class _Placement:
         pending = [var]
         while pending:
             value = self._bindings[self._at[pending.pop()]].value
-            read = [each for each in free_vars(value) if each in self._conditions]
+            read = [each for each in free_vars(value) if each in self._conditions and each not in group.conditions]
             pending += read
             group.conditions += read
 
