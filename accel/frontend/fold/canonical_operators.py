@@ -163,6 +163,41 @@ def _put(
     network.replace([node], [*(before or []), node, *(after or [])], network.shapes.get(node.output[0], ()))
 
 
+def count_padding(network: FloatNetwork) -> None:
+    """Makes means that leave padding out of means that count it, and a factor for each place."""
+    for node in list(network.nodes):
+        factors = _factors_of_places(network, node) if node.op_type == "AveragePool" else None
+        if factors is None:
+            continue
+        set_attributes(node, count_include_pad=1)
+        result = str(node.output[0])
+        node.output[0] = network.name(f"{result}_counted")
+        factor = network.add_constant(factors, f"{node.name}_factors")
+        scaled = helper.make_node("Mul", [node.output[0], factor], [result], name=network.name(f"{node.name}_scaled"))
+        _put(network, node, after=[scaled])
+        network.shapes[node.output[0]] = network.shapes[result]
+
+
+def _factors_of_places(network: FloatNetwork, node: onnx.NodeProto) -> Float32 | None:
+    """Taps of a window by those within the data, [1, 1, places]; None where all are, or the node counts otherwise."""
+    pads = attribute_of(node, "pads", [])
+    data, result = (network.shapes.get(str(name), ())[2:] for name in (node.input[0], node.output[0]))
+    plain = attribute_of(node, "auto_pad", b"NOTSET") == b"NOTSET" and not attribute_of(node, "ceil_mode", 0)
+    if not any(pads) or attribute_of(node, "count_include_pad", 0) or not plain or not data or not result:
+        return None
+    kernel = attribute_of(node, "kernel_shape", [])
+    strides, dilations = (attribute_of(node, name, [1] * len(kernel)) for name in ("strides", "dilations"))
+    factors = np.ones((1, 1), np.float64)
+    for axis, (size, places) in enumerate(zip(data, result, strict=True)):
+        begins = np.arange(places) * strides[axis] - pads[axis]
+        taps = begins[:, None] + np.arange(kernel[axis]) * dilations[axis]
+        within = ((taps >= 0) & (taps < size)).sum(1)
+        if not within.all():
+            return None
+        factors = factors[..., None] * (kernel[axis] / within)
+    return factors.astype(np.float32)
+
+
 def split_sums(network: FloatNetwork) -> None:
     """Replaces each Sum by an Add, or a row of them, from the left; that of one tensor by Identity."""
     for node in list(network.nodes):

@@ -10,7 +10,7 @@ import onnx
 from onnx import helper
 
 from accel.frontend.fold.affine_channels import OPERATORS, Run, is_single, run_from, run_to
-from accel.frontend.fold.canonical_operators import canonicalize_products, split_sums
+from accel.frontend.fold.canonical_operators import canonicalize_products, count_padding, split_sums
 from accel.frontend.fold.float_network import FloatNetwork
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, set_attributes
 from accel.util.arrays import Float32, Float64
@@ -226,6 +226,7 @@ def fold_layers(model: onnx.ModelProto) -> None:
     """
     network = FloatNetwork(model)
     split_sums(network)
+    count_padding(network)
     canonicalize_products(network)
     fold_behind(network)
     fold_ahead(network)

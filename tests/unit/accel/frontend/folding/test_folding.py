@@ -198,3 +198,11 @@ def test_what_constants_alone_make_has_no_multiply_accumulates() -> None:
     made = g.op("MatMul", g.constant(g.weight(8, 5)), g.weight(5, 6))
     y = g.op("MatMul", g.x, g.op("Neg", made))
     assert inspect_model(g.model(y).SerializeToString()).macs == 2 * 8 * 6
+
+
+def test_means_that_leave_padding_out_are_means_and_a_factor() -> None:
+    """The accelerator has the mean, with padding; it would catch a factor of the wrong place, side or step."""
+    g = Exported(19, (2, 3, 7, 6))
+    y = g.op("AveragePool", g.x, kernel_shape=[3, 2], pads=[1, 0, 2, 1], strides=[2, 1], dilations=[1, 2])
+    result = check_same(load_model(g.model(y).SerializeToString()).model)
+    assert [node.op_type for node in result.graph.node] == ["AveragePool", "Mul"]
