@@ -5,7 +5,7 @@ Neighbours go together as long as their axes are the same and the machine can ho
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from tvm import ir, relax
 
@@ -31,13 +31,12 @@ from accel.lowering.ir.function_attributes import (
 from accel.lowering.ir.host_runs import free_vars, main_results
 from accel.lowering.kinds.registry import launch_kind
 from accel.lowering.vector.block_statements import UnsaidError
-from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
+from accel.lowering.vector.covered_operators import CoveredOperator, OperatorCovers
 from accel.lowering.vector.inlined_conditions import BOOL, Conditions
 from accel.lowering.vector.instruction_cover import UncoverableError, home_memory, runs_programs
-from accel.lowering.vector.legal_statements import Legalizer
 from accel.lowering.vector.program_groups import Group, MisfitError
 from accel.lowering.vector.program_tiles import Statements, cut_program, obstacle, without_repeats
-from accel.lowering.vector.whole_floats import LegalOperator, Range
+from accel.lowering.vector.whole_floats import FLOAT, Range
 from accel.region.composite_attributes import COMPOSITE
 from accel.region.kinds import AnyRegion, Region, VectorRegion
 
@@ -67,50 +66,9 @@ def place_vector_programs(
     """
     if not runs_programs(target):
         return module
-    operators = target.derived(_Operators)
+    operators = target.derived(OperatorCovers)
     home = home_memory(target.accelerator) or ""
     return _Placement(module, target, home, operators, price, host_nodes or {}).module()
-
-
-class _Operators:
-    """What instructions do of operators, each kind of operator once a target."""
-
-    def __init__(self, target: Target) -> None:
-        self._target, self._legalizer = target, Legalizer()
-        self._known: dict[int, tuple[LegalOperator, CoveredOperator | str]] = {}
-
-    def legal(
-        self,
-        value: ir.Call,
-        result: relax.TensorType,
-        composite: relax.Function | None,
-        ranges: Mapping[relax.Expr, Range],
-    ) -> tuple[LegalOperator, list[relax.Expr]]:
-        """Returns an operator as statements, and its operands.
-
-        Raises:
-            UnsaidError: no statement says it.
-        """
-        return self._legalizer.read(value, result, composite, ranges)
-
-    def covered(
-        self, operator: LegalOperator, given: list[relax.Expr], home: str
-    ) -> tuple[CoveredOperator, list[relax.Expr], Range | None]:
-        """Returns an operator as instructions do it, its operands, and the range of a result of wide integers.
-
-        Raises:
-            UncoverableError: no instructions do it.
-        """
-        if id(operator) not in self._known:
-            try:
-                found: CoveredOperator | str = cover_operator(operator, self._target, home)
-            except UncoverableError as error:
-                found = str(error)
-            self._known[id(operator)] = operator, found
-        covered = self._known[id(operator)][1]
-        if isinstance(covered, str):
-            raise UncoverableError(covered)
-        return covered, given, operator.range
 
 
 class _Placement:
@@ -121,7 +79,7 @@ class _Placement:
         module: ir.IRModule,
         target: Target,
         home: str,
-        operators: _Operators,
+        operators: OperatorCovers,
         price: Price,
         host_nodes: Mapping[str, str],
     ) -> None:
@@ -145,8 +103,21 @@ class _Placement:
 
     def module(self) -> ir.IRModule:
         """The module with its launches."""
+        left_out = set[relax.Var]()
+        self._place(left_out)
+        while found := self._unstored():
+            left_out.update(found)
+            self._groups, self._ranges, self._conditions, self._reasons = {}, {}, Conditions(), {}
+            self._place(left_out)
+        return self._rebuilt()
+
+    def _place(self, left_out: Container[relax.Var]) -> None:
+        """Put operators into groups, but for those ``left_out``."""
         for binding in self._bindings:
             name = str(binding.var.name)
+            if binding.var in left_out:
+                self._reasons[name] = f"no store brings what float32 holds to DRAM as {binding.var.ty.dtype}"
+                continue
             if (left := self._host_nodes.get(self._nodes.get(name, ""))) is not None:
                 self._reasons[name] = left
                 continue
@@ -154,7 +125,6 @@ class _Placement:
                 self._take(binding)
             except (UnsaidError, UncoverableError, MisfitError) as error:
                 self._reasons[name] = str(error)
-        return self._rebuilt()
 
     def _take(self, binding: relax.VarBinding) -> None:
         """Let a binding join the group of an operand, or begin one."""
@@ -195,6 +165,19 @@ class _Placement:
             self._conditions.learn(var, *legal)
             raise UnsaidError("documents know no bool")
         return self._operators.covered(*legal, self._home)
+
+    def _unstored(self) -> list[relax.Var]:
+        """Integers that programs have as floats and would have to leave in DRAM, which no store does."""
+        groups = {id(group): group for group in self._groups.values() if group.computes}
+        return [
+            var
+            for group in groups.values()
+            for var in group.members
+            if var in group.made
+            and str(var.ty.dtype) != FLOAT
+            and (var in self._results or self._is_read_outside(var, group))
+            and not self._operators.stores(str(var.ty.dtype), self._home)
+        ]
 
     def _is_bound(self, value: ir.Call, composite: relax.Function) -> bool:
         """Whether a composite multiplies, is part of another region, or lies in tiles: an image that regions read.
