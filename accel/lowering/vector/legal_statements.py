@@ -17,6 +17,7 @@ from tvm import ir, relax
 from tvm.relax.frontend.onnx import from_onnx
 from tvm_ffi import StructuralKey
 
+from accel.expression.syntax_tree import Access, walk
 from accel.host.onnx_calls import OnnxCall, read_onnx_call
 from accel.lowering.vector.block_statements import BlockStatements, ShiftedInteger, UnsaidError
 from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, LegalStatement, LegalTensor, Range, as_floats
@@ -233,6 +234,7 @@ def _read_module(module: ir.IRModule) -> LegalOperator:
     numbers: dict[str, float] = {}
     constants: dict[str, ir.GenericConst] = {}
     shifted: dict[str, ShiftedInteger] = {}
+    parts: dict[relax.Expr, list[str]] = {}
     inner = itertools.count()
     for block in main.body.blocks:
         for binding in block.bindings:
@@ -240,16 +242,21 @@ def _read_module(module: ir.IRModule) -> LegalOperator:
             if isinstance(value, relax.Var):
                 names[binding.var] = names[value]
                 continue
+            if isinstance(value, relax.TupleGetItem) and value.tuple_value in parts:
+                names[binding.var] = parts[value.tuple_value][value.index]
+                continue
             if not isinstance(value, ir.Call) or getattr(value.op, "name", "") != "relax.call_tir":
                 raise UnsaidError(f"TVM makes {getattr(getattr(value, 'op', None), 'name', value)} of it, not loops")
-            if not isinstance(binding.var.ty, relax.TensorType):
-                raise UnsaidError("it has several results")
-            name = f"t{next(inner)}"
-            names[binding.var], tensors[name] = name, _tensor(binding.var.ty)
+            made = {f"t{next(inner)}": _tensor(ty) for ty in getattr(binding.var.ty, "fields", [binding.var.ty])}
+            parts[binding.var], tensors = [*made], tensors | made
+            names[binding.var] = next(iter(made))
             arguments = [_argument(arg, names, numbers, constants) for arg in value.args[1].fields]
             tensors |= {each: _tensor(constant.ty) for each, constant in constants.items()}
-            function = BlockStatements(module[value.args[0]], [*arguments, name], tensors, numbers, inner, shifted)
+            function = BlockStatements(module[value.args[0]], [*arguments, *made], tensors, numbers, inner, shifted)
             statements += function.statements()
+    if main.body.body not in names:
+        raise UnsaidError("it has several results")
+    statements = _needed(statements, names[main.body.body])
     looked_up = {access.name for statement in statements for access in statement.looked_up}
     if not looked_up >= {*constants}:
         raise UnsaidError("TVM makes a constant for it")
@@ -260,6 +267,16 @@ def _read_module(module: ir.IRModule) -> LegalOperator:
         tuple(statements),
         constants=tuple(constants.values()),
     )
+
+
+def _needed(statements: Sequence[LegalStatement], result: str) -> list[LegalStatement]:
+    """Those that a result comes of: a norm leaves its moments too."""
+    wanted, kept = {result}, list[LegalStatement]()
+    for statement in reversed(statements):
+        if statement.target.name in wanted:
+            wanted.update(leaf.name for leaf in walk(statement.value) if isinstance(leaf, Access))
+            kept.append(statement)
+    return kept[::-1]
 
 
 def _argument(
