@@ -275,7 +275,10 @@ def _picked(function: str, values: Sequence[Interval]) -> Interval:
         above = _picked("max", values[:2])
         return _picked("min", (above, values[2]))
     pick = np.maximum if function == "max" else np.minimum
-    low, high = pick(values[0].low, values[1].low), pick(values[0].high, values[1].high)
+    low, high = (
+        np.where(np.isnan(first), second, pick(first, second))  # as documents define it of a NaN
+        for first, second in ((values[0].low, values[1].low), (values[0].high, values[1].high))
+    )
     return Interval(low, high, values[0].whole and values[1].whole)
 
 

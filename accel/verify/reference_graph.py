@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from tvm import ir, relax
 
 from accel.errors import CompileError
@@ -72,6 +73,7 @@ def run_reference(
     read = [_read(step) for step in runs]
     nodes = ModelNodes(imported.model)
     values: Values = dict(zip(module["main"].params, inputs, strict=True))
+    rounded, between = set[relax.Expr](), set[str]()
     for index, step in enumerate(runs):
         if isinstance(step, LaunchRun):
             _evaluate(module, step, values, deadline)
@@ -89,10 +91,14 @@ def run_reference(
         ]
         if outputs:
             _run_nodes(imported, nodes, step, outputs, values, deadline)
+            rounded.update(var for var in outputs if np.issubdtype(values[var].dtype, np.floating))
+        between |= _made(imported, step)
         last = step.bindings[-1].var
         if str(last.name) in measured:
-            wide = _wide(imported, nodes, step, last, values)
-            floats.append(_measure(measured[str(last.name)], last, values, wide))
+            result = measured[str(last.name)]
+            exact = {var: array for var, array in values.items() if var not in rounded or _is_operand(var, result)}
+            wide = _wide(imported, nodes, last, exact, between)
+            floats.append(_measure(result, last, values, wide))
     tensors = {name: array for var, array in values.items() for name in imported.tensors.get(str(var.name), ())}
     return ReferenceRun([_value(result, values) for result in results], tensors, floats)
 
@@ -123,13 +129,23 @@ def _measure(result: VectorResult, var: relax.Var, values: Values, independent: 
     return check
 
 
-def _wide(imported: ImportedModel, nodes: ModelNodes, step: HostRun, var: relax.Var, values: Values) -> Array | None:
-    """A tensor as ONNX's own evaluator has it, in double precision; None of an operator that it lacks."""
+def _wide(
+    imported: ImportedModel, nodes: ModelNodes, var: relax.Var, values: Values, between: Collection[str]
+) -> Array | None:
+    """A tensor as ONNX's own evaluator has it, in double precision; None of an operator that it lacks.
+
+    ``values`` are those from which the bounds of the tensor begin, or within these. What onnxruntime rounded on the way
+    is neither, and is computed again.
+    """
     try:
-        (wanted,), known, between = _asked(imported, step, [var], values)
+        (wanted,), known = _asked(imported, [var], values)
         return nodes.run_wide(wanted, known, between)
     except CompileError:
         return None
+
+
+def _is_operand(var: Any, result: VectorResult) -> bool:
+    return any(isinstance(name, str) and name == str(var.name) for name in result.operands)
 
 
 def _read(step: HostRun | LaunchRun) -> set[relax.Var]:
@@ -164,14 +180,12 @@ def _run_nodes(
     work = sum(_work(binding, imported) for binding in step.bindings)
     if work / WORK_PER_SECOND > deadline.remaining():  # an operator cannot be stopped
         raise OutOfTimeError
-    wanted, known, between = _asked(imported, step, outputs, values)
-    values.update(zip(outputs, nodes.run(wanted, known, between, deadline), strict=True))
+    wanted, known = _asked(imported, outputs, values)
+    values.update(zip(outputs, nodes.run(wanted, known, _made(imported, step), deadline), strict=True))
 
 
-def _asked(
-    imported: ImportedModel, step: HostRun, outputs: Sequence[relax.Var], values: Values
-) -> tuple[list[str], dict[str, Array], set[str]]:
-    """What nodes are asked for: the names of tensors, what is known of the model, and what may be made on the way."""
+def _asked(imported: ImportedModel, outputs: Sequence[relax.Var], values: Values) -> tuple[list[str], dict[str, Array]]:
+    """What nodes are asked for: the names of tensors, and what is known of the model."""
     known = {name: array for var, array in values.items() for name in imported.tensors.get(str(var.name), ())}
     wanted = []
     for var in outputs:
@@ -179,8 +193,13 @@ def _asked(
         if not names:
             raise CompileError(f"{var.name} is no tensor of the model", field=str(var.name))
         wanted.append(names[0])
+    return wanted, known
+
+
+def _made(imported: ImportedModel, step: HostRun) -> set[str]:
+    """The tensors of the model that may be made on the way through a step."""
     made = {name for bound in step.bindings for name in imported.tensors.get(str(bound.var.name), ())}
-    return wanted, known, made | {inner for name in made for inner in imported.inner.get(name, ())}
+    return made | {inner for name in made for inner in imported.inner.get(name, ())}
 
 
 def _work(binding: relax.Binding, imported: ImportedModel) -> int:

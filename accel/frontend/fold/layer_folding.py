@@ -10,7 +10,7 @@ import onnx
 from onnx import helper
 
 from accel.frontend.fold.affine_channels import OPERATORS, Run, is_single, run_from, run_to
-from accel.frontend.fold.canonical_operators import canonicalize_products, split_sums
+from accel.frontend.fold.canonical_operators import canonicalize_products, count_padding, split_sums
 from accel.frontend.fold.float_network import FloatNetwork
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, set_attributes
 from accel.util.arrays import Float32, Float64
@@ -22,16 +22,21 @@ _BIAS = 2  # the place of the bias among the inputs
 
 
 def fold_behind(network: FloatNetwork) -> None:
-    """Folds the norms, scales and biases behind layers into their constants."""
+    """Folds the norms, scales and biases behind layers into their constants.
+
+    Behind a product of matrices rows may be counted in other axes between: norms of rows are of two axes.
+    """
     for node in list(network.nodes):
         layer = layer_constants(network, node) if node.op_type in (*_CONVOLUTIONS, *_MATRICES) else None
-        reader = network.only_reader(node.output[0]) if layer is not None else None
+        last = _counting_rows(network, node) if layer is not None else node
+        reader = network.only_reader(last.output[0]) if layer is not None else None
         if layer is None or reader is None:
             continue
-        axis = 1 if node.op_type in _CONVOLUTIONS else len(network.shapes.get(node.output[0], ())) - 1
-        run = run_from(network, reader, str(node.output[0]), axis) if axis > 0 else None
+        axis = 1 if node.op_type in _CONVOLUTIONS else len(network.shapes.get(last.output[0], ())) - 1
+        run = run_from(network, reader, str(last.output[0]), axis) if axis > 0 else None
         if run is not None and not _is_bias(node, run):
-            _change(network, node, run, *scaled_layer(node, *layer, run.affine.scale, run.affine.shift), behind=True)
+            changed = scaled_layer(node, *layer, run.affine.scale, run.affine.shift)
+            _change(network, node, run, *changed, last=last)
 
 
 def fold_ahead(network: FloatNetwork) -> None:
@@ -43,7 +48,16 @@ def fold_ahead(network: FloatNetwork) -> None:
         axis = 1 if node.op_type == "Conv" else len(network.shapes.get(node.input[0], ())) - 1
         run = run_to(network, str(node.input[0]), axis) if axis > 0 else None
         if run is not None and not (run.affine.shift.any() and _pads(node)):
-            _change(network, node, run, *fed_layer(node, *layer, run.affine.scale, run.affine.shift), behind=False)
+            _change(network, node, run, *fed_layer(node, *layer, run.affine.scale, run.affine.shift))
+
+
+def _counting_rows(network: FloatNetwork, node: onnx.NodeProto) -> onnx.NodeProto:
+    """The Reshape that alone reads a product of matrices, if each row stays one; else the product."""
+    reader = network.only_reader(node.output[0]) if node.op_type in _MATRICES else None
+    if reader is None or reader.op_type not in ("Flatten", "Reshape"):
+        return node
+    before, after = (network.shapes.get(name, ()) for name in (str(node.output[0]), str(reader.output[0])))
+    return reader if before and after and before[-1] == after[-1] else node
 
 
 def scaled_layer(
@@ -78,19 +92,28 @@ def fed_layer(
 
 
 def _change(
-    network: FloatNetwork, node: onnx.NodeProto, run: Run, weight: Float64, bias: Float64, *, behind: bool
+    network: FloatNetwork,
+    node: onnx.NodeProto,
+    run: Run,
+    weight: Float64,
+    bias: Float64,
+    *,
+    last: onnx.NodeProto | None = None,
 ) -> None:
-    """Give the layer new constants, for others may read the old ones, and let it do what the run did."""
+    """Give the layer new constants, for others may read the old ones, and let it do what the run did.
+
+    ``last`` makes what the run reads, if that is behind the layer: it, or what moves its result.
+    """
     if not (is_single(weight) and is_single(bias)):
         return
     shape = network.shapes[node.output[0]]
     set_attributes(node, beta=None)
     node.input[1] = network.add_constant(weight.astype(np.float32), f"{node.name}_folded_weight")
-    if behind:
-        node.output[0] = run.result
+    if last is not None:
+        last.output[0] = run.result
     else:
         node.input[0] = run.source
-    network.replace(run.nodes, [], changed=[node])
+    network.replace(run.nodes, [], changed=[node] if last in (None, node) else [node, last])
     if node.op_type != "MatMul":
         row = network.add_constant(bias.astype(np.float32), f"{node.name}_folded_bias")
         node.input[:] = [*node.input[:_BIAS], row]
@@ -98,7 +121,7 @@ def _change(
         row = network.add_constant(bias.astype(np.float32), f"{node.name}_folded_bias")
         result, product = str(node.output[0]), network.name(f"{node.output[0]}_product")
         node.output[0] = product
-        name = run.nodes[-1].name if behind else network.name(f"{node.name}_bias")
+        name = run.nodes[-1].name if last is not None else network.name(f"{node.name}_bias")
         add = helper.make_node("Add", [product, row], [result], name=name)
         network.replace([node], [node, add], shape)
 
@@ -203,6 +226,7 @@ def fold_layers(model: onnx.ModelProto) -> None:
     """
     network = FloatNetwork(model)
     split_sums(network)
+    count_padding(network)
     canonicalize_products(network)
     fold_behind(network)
     fold_ahead(network)

@@ -131,6 +131,17 @@ def infer_model(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits 
         raise type(error)(f"{error.detail}{fixed.hint}", field=error.field) from error
 
 
+def _are_constant(graph: onnx.GraphProto) -> list[bool]:
+    """Of each node whether it makes constants of constants, as it does once and for all."""
+    known = {tensor.name for tensor in graph.initializer} - {given.name for given in graph.input} | {""}
+    found = []
+    for node in graph.node:
+        found.append(known.issuperset(node.input))
+        if found[-1]:
+            known.update(node.output)
+    return found
+
+
 def _may_depend_on_axes(error: InvalidModel) -> bool:
     return type(error) in {InvalidModel, UnsupportedShape} and "TypeInferenceError" not in error.detail
 
@@ -143,11 +154,12 @@ def _infer_model(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits
         inferred = infer_shapes(plain)
     check_computed_before(plain, inferred.types)
     shapes = tensor_shapes(plain, inferred, limits)
-    macs = sum(macs_of(node, shapes) for node in plain.graph.node)
-    if macs > limits.macs:
+    counts = [macs_of(node, shapes) for node in plain.graph.node]
+    if sum(counts) > limits.macs:
         raise UnsupportedShape(
-            f"the model takes {macs} multiply-accumulates; the limit is {limits.macs}", field="model"
+            f"the model takes {sum(counts)} multiply-accumulates; the limit is {limits.macs}", field="model"
         )
+    macs = sum(count for count, once in zip(counts, _are_constant(plain.graph), strict=True) if not once)
     info = ModelInfo(
         inputs=fixed.inputs,
         outputs=[_describe(info, shapes, fixed) for info in model.graph.output],

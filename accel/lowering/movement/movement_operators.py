@@ -11,6 +11,7 @@ from accel.host.onnx_calls import OnnxCall, read_onnx_call
 from accel.region.affine_view import NotAffineError, ViewBuilder
 
 _RESHAPES = ("relax.expand_dims", "relax.flatten", "relax.reshape", "relax.squeeze")
+_BLOCKS = ("DepthToSpace", "SpaceToDepth")
 _ONNX_RESHAPES = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 
 
@@ -34,12 +35,15 @@ def operand_of(value: relax.Expr, values: dict[relax.Var, relax.Expr]) -> relax.
         return None
     call = read_onnx_call(value)
     if call is not None:
-        return call.operands[0] if call.op in (*_ONNX_RESHAPES, "Expand", "Gather", "Slice", "Transpose") else None
+        moves = call.op in (*_ONNX_RESHAPES, *_BLOCKS, "Expand", "Gather", "Slice", "Tile", "Transpose")
+        moves = moves or _repeats_pixels(value, call) or _padding(value, call) is not None
+        return call.operands[0] if moves else None
     names = (
         *_RESHAPES,
         "relax.permute_dims",
         "relax.strided_slice",
         "relax.broadcast_to",
+        "relax.tile",
         "relax.nn.pad",
         "relax.take",
     )
@@ -73,6 +77,8 @@ def _call_back(value: ir.Call, shape: tuple[int, ...], view: ViewBuilder) -> Vie
         return view.permuted(axes)
     if name == "relax.broadcast_to" or (call is not None and call.op == "Expand"):
         return view.broadcast(shape)
+    if name == "relax.tile" or (call is not None and call.op in (*_BLOCKS, "Resize", "Tile")):
+        return _cut_back(call, shape, view)
     if name == "relax.take" or (call is not None and call.op == "Gather"):
         return _rows_back(value, call, shape, view)
     bounds = _slice(value, call, shape)
@@ -101,11 +107,13 @@ def onwards(value: relax.Expr, operand: relax.Expr, view: ViewBuilder) -> tuple[
         return view.reshaped(shape), None
     axes = _permutation(value, call, len(shape))
     if axes is not None:
-        return view.permuted([axes.index(axis) for axis in range(len(axes))]), None
-    if name == "relax.nn.pad" and str(value.attrs.pad_mode) == "constant":
-        widths = [int(width) for width in value.attrs.pad_width]
-        if min(widths) >= 0:
-            return view.sliced(shape, widths[::2], [1] * len(shape)), float(value.attrs.pad_value)
+        return view.permuted(_inverse(axes)), None
+    if call is not None and call.op in _BLOCKS:
+        split, axes = _blocks(call, view.shape)
+        return view.reshaped(split).permuted(_inverse(axes)).reshaped(shape), None
+    padding = _padding(value, call)
+    if padding is not None:
+        return view.sliced(shape, padding[0], [1] * len(shape)), padding[1]
     raise NotAffineError("it keeps not all elements once")
 
 
@@ -178,6 +186,66 @@ def _rows_back(value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...], vi
     firsts[axis], steps[axis] = places[0], step
     rows = view.reshaped((*shape[:axis], len(places), *shape[axis + 1 :]))
     return rows.sliced(shape, firsts, steps)
+
+
+def _blocks(call: OnnxCall, shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """How channels become blocks of pixels, or blocks channels: the operand's shape in parts, and their order then."""
+    block = int(call.attributes["blocksize"])
+    batch, channels, height, width = shape
+    if call.op == "SpaceToDepth":
+        return [batch, channels, height // block, block, width // block, block], [0, 3, 5, 1, 2, 4]
+    deep = channels // block**2
+    if call.attributes.get("mode", "DCR") == "CRD":
+        return [batch, deep, block, block, height, width], [0, 1, 4, 2, 5, 3]
+    return [batch, block, block, deep, height, width], [0, 3, 4, 1, 5, 2]
+
+
+def _inverse(axes: list[int]) -> list[int]:
+    return [axes.index(axis) for axis in range(len(axes))]
+
+
+def _padding(value: ir.Call, call: OnnxCall | None) -> tuple[list[int], float] | None:
+    """What a tensor is padded with: the elements ahead of it along each dimension, and a number; None of others."""
+    if call is None:
+        if value.op.name != "relax.nn.pad" or str(value.attrs.pad_mode) != "constant":
+            return None
+        widths, number = [int(width) for width in value.attrs.pad_width], float(value.attrs.pad_value)
+        return (widths[::2], number) if min(widths) >= 0 else None
+    if call.op != "Pad" or call.attributes.get("mode", "constant") != "constant":
+        return None
+    pads, filling, axes = (*call.operands[1:], None, None)[:3]
+    widths, rank = _constant(pads) or [-1], len(value.ty.shape.values)
+    if axes is not None or len(widths) != 2 * rank or min(widths) < 0:
+        return None
+    if filling is None:
+        return widths[:rank], 0.0
+    known = isinstance(filling, ir.GenericConst) and filling.value.numpy().size == 1
+    return (widths[:rank], float(filling.value.numpy().item())) if known else None
+
+
+def _repeats_pixels(value: ir.Call, call: OnnxCall) -> bool:
+    """Whether it is a Resize that has each element as many times as the next one."""
+    shape, made = None if call.op != "Resize" else shape_of_value(call.operands[0]), shape_of_value(value)
+    if shape is None or made is None or call.attributes.get("mode", "nearest") != "nearest":
+        return False
+    coordinates = call.attributes.get("coordinate_transformation_mode", "half_pixel")
+    rounding = call.attributes.get("nearest_mode", "round_prefer_floor")
+    # (place + 1/2) / times - 1/2 is no half, and nearest to the place / times that is rounded down
+    nearest = coordinates in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
+    whole = all(extent % given == 0 for given, extent in zip(shape, made, strict=True))
+    return whole and (nearest or (coordinates == "asymmetric" and rounding == "floor"))
+
+
+def _cut_back(call: OnnxCall | None, shape: tuple[int, ...], view: ViewBuilder) -> ViewBuilder:
+    """Blocks of pixels that are channels, or the other way; or a tensor, or each element of it, several times."""
+    if call is not None and call.op in _BLOCKS:
+        split, axes = _blocks(call, shape)
+        return view.reshaped([split[axis] for axis in axes]).permuted(axes).reshaped(shape)
+    inner = call is not None and call.op == "Resize"
+    times = [(made // extent, extent) for extent, made in zip(shape, view.shape, strict=True)]
+    split = [part for count, extent in times for part in ((extent, count) if inner else (count, extent))]
+    once = [part for _, extent in times for part in ((extent, 1) if inner else (1, extent))]
+    return view.reshaped(split).broadcast(once).reshaped(shape)
 
 
 def _number(item: Any) -> int:

@@ -15,9 +15,11 @@ _COMBINERS: dict[type, Combiner] = {tirx.Add: "+", tirx.Max: "max", tirx.Min: "m
 _BINARY = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
 _PAIRS = {tirx.Max: "max", tirx.Min: "min"}
 _COMPARED = {tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">=", tirx.EQ: "==", tirx.NE: "!="}
+_CONDITIONS = (*_COMPARED, tirx.And, tirx.Or, tirx.Not)
 # TVM rounds halves away from 0 where it is asked to round, and ONNX and documents to even
 _FUNCTIONS = {name: name for name in ("exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "floor", "ceil")}
 _FUNCTIONS |= {"nearbyint": "rint", "round": "rint", "fabs": "abs"}
+_SHORT = 40  # characters of an index in a reason
 _EXACT = 1 << 23  # integers this far from 0 are float32 as they are, and so are their sums
 _WIDE_ENOUGH = ("int8", "uint8", "int16")
 
@@ -122,12 +124,12 @@ class _Reader:
             if int(extent) == 1:
                 found.append(0)
             else:
-                found.append(self._label(buffer, index, int(extent)))
+                found.append(self._label(index, int(extent)))
         if buffer not in self._names:
             raise UnsaidError(f"it reads {buffer.name}, which is none of its tensors")
         return Access(self._names[buffer], tuple(found))
 
-    def _label(self, buffer: Any, index: Any, extent: int) -> str:
+    def _label(self, index: Any, extent: int) -> str:
         """The loop that an index is."""
         if index not in self._labels:
             analyzer = sym.Analyzer()
@@ -135,7 +137,7 @@ class _Reader:
                 analyzer.bind(variable, ir.Range(0, self._extents[label]))
             index = analyzer.simplify(index)
         if index not in self._labels or self._extents[self._labels[index]] != extent:
-            raise UnsaidError(f"it reads {buffer.name} at {index}, which is no loop of its own")
+            raise UnsaidError(f"where it reads is {_told(index)}, which is no loop of its own")
         return self._labels[index]
 
     def expression(self, value: Any) -> Expression:
@@ -196,13 +198,33 @@ class _Reader:
             return Binary("*", self.expression(value.a), Literal(1 << int(value.b)))
         if kind in _PAIRS:
             return Call(_PAIRS[kind], (self.expression(value.a), self.expression(value.b)))
-        if isinstance(value, tirx.Select) and type(value.condition) in _COMPARED:
-            sides = (value.condition.a, value.condition.b, value.true_value, value.false_value)
-            return Select(_COMPARED[type(value.condition)], *(self.expression(side) for side in sides))
+        if isinstance(value, tirx.Select):
+            then, otherwise = self.expression(value.true_value), self.expression(value.false_value)
+            return self._selection(value.condition, then, otherwise)
+        if isinstance(value, _CONDITIONS):
+            return self._selection(value, Literal(1), Literal(0))
+        if kind is tirx.Var:
+            raise UnsaidError("it computes with the places of elements, which documents have no word for")
         raise UnsaidError(f"documents have no word for {kind.__name__}")
+
+    def _selection(self, condition: Any, then: Expression, otherwise: Expression) -> Expression:
+        """One of two by a condition; an element of bools is 1 or 0."""
+        if type(condition) in _COMPARED:
+            left, right = self.expression(condition.a), self.expression(condition.b)
+            return Select(_COMPARED[type(condition)], left, right, then, otherwise)
+        if isinstance(condition, tirx.And):
+            return self._selection(condition.a, self._selection(condition.b, then, otherwise), otherwise)
+        if isinstance(condition, tirx.Or):
+            return self._selection(condition.a, then, self._selection(condition.b, then, otherwise))
+        if isinstance(condition, tirx.Not):
+            return self._selection(condition.a, otherwise, then)
+        return Select("!=", self.expression(condition), Literal(0), then, otherwise)
 
     def _call(self, value: ir.Call) -> Expression:
         name = str(value.op.name).rpartition(".")[2]
+        if name == "isnan":
+            number = self.expression(value.args[0])
+            return Select("!=", number, number, Literal(1), Literal(0))
         if name == "pow" and isinstance(value.args[1], tirx.FloatImm) and float(value.args[1]) in (2.0, 3.0):
             base = self.expression(value.args[0])
             square = Binary("*", base, base)
@@ -213,6 +235,8 @@ class _Reader:
 
     def _cast(self, value: tirx.Cast) -> Expression:
         dtype = str(value.ty.dtype)
+        if str(value.value.ty.dtype) == "bool":
+            return self.expression(value.value)
         if dtype not in CAST_TO:
             raise UnsaidError(f"documents know no {dtype}")
         inner = value.value
@@ -234,6 +258,12 @@ class _Reader:
         number = -number if type(value) is tirx.Sub else number
         widened = Cast("f32", self.access(narrow.source, narrow.indices))
         return widened if number == 0 else Binary("+", widened, Literal(float(number)))
+
+
+def _told(index: Any) -> str:
+    """An index as a reader knows it; what is long is only said to be computed."""
+    text = str(index)
+    return text if len(text) <= _SHORT else "computed from the place of the result"
 
 
 def _widens(cast: tirx.Cast) -> bool:

@@ -55,8 +55,16 @@ def _of_call(function: str, arguments: tuple[Expression, ...]) -> Iterator[Expre
 
 
 def _of_selection(value: Select) -> Iterator[Expression]:
-    """Of ``select(x > 0, x, x * y)``: ``max(x, 0) + min(x, 0) * y``, in which one of the two is always 0."""
+    """Of ``select(x > 0, x, x * y)``: ``max(x, 0) + min(x, 0) * y``, in which one of the two is always 0.
+
+    Of ``select(x != x, 0, x)``, which only a NaN is 0 of: ``max(x, 0) + min(x, 0)``, both of which are 0 of a NaN.
+    """
     comparison, left, right = value.comparison, value.left, value.right
+    if left == right and comparison in ("!=", "=="):
+        of_nan, of_number = (value.then, value.otherwise) if comparison == "!=" else (value.otherwise, value.then)
+        if of_nan == _ZERO and of_number == left:
+            yield Binary("+", Call("max", (left, _ZERO)), Call("min", (left, _ZERO)))
+        return
     if left == _ZERO:
         comparison, left, right = _MIRRORED.get(comparison, ""), right, left
     if right != _ZERO or comparison not in _MIRRORED:

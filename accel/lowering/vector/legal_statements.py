@@ -4,7 +4,9 @@ Nothing here knows an operator: what TVM writes as loops over stores of whole el
 minima, can be said; what it writes otherwise cannot, and the reason says where.
 """
 
+import contextlib
 import functools
+import io
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
@@ -15,9 +17,10 @@ from tvm import ir, relax
 from tvm.relax.frontend.onnx import from_onnx
 from tvm_ffi import StructuralKey
 
+from accel.expression.syntax_tree import Access, walk
 from accel.host.onnx_calls import OnnxCall, read_onnx_call
 from accel.lowering.vector.block_statements import BlockStatements, ShiftedInteger, UnsaidError
-from accel.lowering.vector.whole_floats import LegalOperator, LegalStatement, LegalTensor, Range, as_floats
+from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, LegalStatement, LegalTensor, Range, as_floats
 
 
 class Legalizer:
@@ -49,7 +52,10 @@ class Legalizer:
         if call is None and not (isinstance(value.op, ir.Op) and value.op.name.startswith("relax.")):
             raise UnsaidError("it is a function of its own")
         arguments = _operands(value) if call is None else [each for each in call.operands if each is not None]
-        given = list(dict.fromkeys(arg for arg in arguments if not _is_number(arg)))
+        floats = str(result.dtype) == FLOAT
+        given = list(
+            dict.fromkeys(arg for arg in arguments if not (_is_number(arg) or (floats and call and _says_where(arg))))
+        )
         if any(not isinstance(arg.ty, relax.TensorType) for arg in given):
             raise UnsaidError("an operand is no tensor")
 
@@ -99,6 +105,11 @@ def _operands(value: ir.Call) -> list[relax.Expr]:
 
 def _is_number(arg: relax.Expr) -> bool:
     return isinstance(arg, ir.GenericConst) and arg.value.numpy().size == 1
+
+
+def _says_where(arg: relax.Expr) -> bool:
+    """Whether an operand of a node that makes floats is a list of axes or extents, and no data."""
+    return isinstance(arg, ir.GenericConst) and str(arg.ty.dtype) == "int64" and arg.value.numpy().ndim == 1
 
 
 def _key(value: ir.Call, call: OnnxCall | None, given: list[relax.Expr]) -> str:
@@ -182,8 +193,10 @@ def _module_of_onnx(call: OnnxCall, given: list[relax.Expr], result: relax.Tenso
     values = [_value_info(name, arg.ty) for arg, name in names.items()]
     graph = onnx.helper.make_graph([node], "operator", values, [_value_info("y", result)], constants)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", call.opset)])
+    with contextlib.redirect_stdout(io.StringIO()):  # on which TVM says what its error says too
+        imported = from_onnx(model, keep_params_in_input=False)
     # bounds of a Clip, which may be no numbers, are computed of constants
-    return relax.transform.FoldConstant()(relax.transform.LegalizeOps()(from_onnx(model, keep_params_in_input=False)))
+    return relax.transform.FoldConstant()(relax.transform.LegalizeOps()(imported))
 
 
 _STACKED: dict[str, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
@@ -221,6 +234,7 @@ def _read_module(module: ir.IRModule) -> LegalOperator:
     numbers: dict[str, float] = {}
     constants: dict[str, ir.GenericConst] = {}
     shifted: dict[str, ShiftedInteger] = {}
+    parts: dict[relax.Expr, list[str]] = {}
     inner = itertools.count()
     for block in main.body.blocks:
         for binding in block.bindings:
@@ -228,16 +242,21 @@ def _read_module(module: ir.IRModule) -> LegalOperator:
             if isinstance(value, relax.Var):
                 names[binding.var] = names[value]
                 continue
+            if isinstance(value, relax.TupleGetItem) and value.tuple_value in parts:
+                names[binding.var] = parts[value.tuple_value][value.index]
+                continue
             if not isinstance(value, ir.Call) or getattr(value.op, "name", "") != "relax.call_tir":
                 raise UnsaidError(f"TVM makes {getattr(getattr(value, 'op', None), 'name', value)} of it, not loops")
-            if not isinstance(binding.var.ty, relax.TensorType):
-                raise UnsaidError("it has several results")
-            name = f"t{next(inner)}"
-            names[binding.var], tensors[name] = name, _tensor(binding.var.ty)
+            made = {f"t{next(inner)}": _tensor(ty) for ty in getattr(binding.var.ty, "fields", [binding.var.ty])}
+            parts[binding.var], tensors = [*made], tensors | made
+            names[binding.var] = next(iter(made))
             arguments = [_argument(arg, names, numbers, constants) for arg in value.args[1].fields]
             tensors |= {each: _tensor(constant.ty) for each, constant in constants.items()}
-            function = BlockStatements(module[value.args[0]], [*arguments, name], tensors, numbers, inner, shifted)
+            function = BlockStatements(module[value.args[0]], [*arguments, *made], tensors, numbers, inner, shifted)
             statements += function.statements()
+    if main.body.body not in names:
+        raise UnsaidError("it has several results")
+    statements = _needed(statements, names[main.body.body])
     looked_up = {access.name for statement in statements for access in statement.looked_up}
     if not looked_up >= {*constants}:
         raise UnsaidError("TVM makes a constant for it")
@@ -248,6 +267,16 @@ def _read_module(module: ir.IRModule) -> LegalOperator:
         tuple(statements),
         constants=tuple(constants.values()),
     )
+
+
+def _needed(statements: Sequence[LegalStatement], result: str) -> list[LegalStatement]:
+    """Those that a result comes of: a norm leaves its moments too."""
+    wanted, kept = {result}, list[LegalStatement]()
+    for statement in reversed(statements):
+        if statement.target.name in wanted:
+            wanted.update(leaf.name for leaf in walk(statement.value) if isinstance(leaf, Access))
+            kept.append(statement)
+    return kept[::-1]
 
 
 def _argument(

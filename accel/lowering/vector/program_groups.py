@@ -44,6 +44,7 @@ class Group:
         made: the values of the graph that lie on the chip.
         left: those that it leaves in DRAM as they come, which are not of floats.
         members: all variables that it computes, in their order.
+        conditions: variables of bools that expressions of its statements have in place of elements.
     """
 
     home: str
@@ -54,6 +55,7 @@ class Group:
     made: dict[relax.Expr, Made] = field(default_factory=dict)
     left: dict[relax.Expr, str] = field(default_factory=dict)
     members: list[relax.Var] = field(default_factory=list)
+    conditions: list[relax.Var] = field(default_factory=list)
     count: int = 0
 
     def copy(self) -> "Group":
@@ -67,6 +69,7 @@ class Group:
             made=dict(self.made),
             left=dict(self.left),
             members=list(self.members),
+            conditions=list(self.conditions),
         )
 
     @property

@@ -5,7 +5,7 @@ Neighbours go together as long as their axes are the same and the machine can ho
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from tvm import ir, relax
 
@@ -32,12 +32,12 @@ from accel.lowering.ir.host_runs import free_vars, main_results
 from accel.lowering.kinds.registry import launch_kind
 from accel.lowering.vector.block_statements import UnsaidError
 from accel.lowering.vector.covered_operators import CoveredOperator
+from accel.lowering.vector.inlined_conditions import BOOL, Conditions
 from accel.lowering.vector.instruction_cover import UncoverableError, home_memory, runs_programs
-from accel.lowering.vector.legal_statements import Legalizer
-from accel.lowering.vector.like_operators import LikeOperators
+from accel.lowering.vector.operator_covers import OperatorCovers
 from accel.lowering.vector.program_groups import Group, MisfitError
 from accel.lowering.vector.program_tiles import Statements, cut_program, obstacle, without_repeats
-from accel.lowering.vector.whole_floats import LegalOperator, Range
+from accel.lowering.vector.whole_floats import FLOAT, Range
 from accel.region.composite_attributes import COMPOSITE
 from accel.region.kinds import AnyRegion, Prices, Region, VectorRegion
 
@@ -63,43 +63,9 @@ def place_vector_programs(
     """
     if not runs_programs(target):
         return module
-    operators = target.derived(_Operators)
+    operators = target.derived(OperatorCovers)
     home = home_memory(target.accelerator) or ""
     return _Placement(module, target, home, operators, prices, host_nodes or {}).module()
-
-
-class _Operators:
-    """What instructions do of operators, each kind of operator once a target."""
-
-    def __init__(self, target: Target) -> None:
-        self._legalizer = Legalizer()
-        self._covers = LikeOperators(target, home_memory(target.accelerator) or "")
-        self._known: dict[int, tuple[LegalOperator, CoveredOperator | str]] = {}
-
-    def read(
-        self,
-        value: ir.Call,
-        result: relax.TensorType,
-        composite: relax.Function | None,
-        ranges: Mapping[relax.Expr, Range],
-    ) -> tuple[CoveredOperator, list[relax.Expr], Range | None]:
-        """Returns an operator as instructions do it, its operands, and the range of a result of wide integers.
-
-        Raises:
-            UnsaidError: no statement says it.
-            UncoverableError: no instructions do it.
-        """
-        operator, given = self._legalizer.read(value, result, composite, ranges)
-        if id(operator) not in self._known:
-            try:
-                found: CoveredOperator | str = self._covers.cover(operator)
-            except UncoverableError as error:
-                found = str(error)
-            self._known[id(operator)] = operator, found
-        covered = self._known[id(operator)][1]
-        if isinstance(covered, str):
-            raise UncoverableError(covered)
-        return covered, given, operator.range
 
 
 class _Placement:
@@ -110,7 +76,7 @@ class _Placement:
         module: ir.IRModule,
         target: Target,
         home: str,
-        operators: _Operators,
+        operators: OperatorCovers,
         prices: Prices,
         host_nodes: Mapping[str, str],
     ) -> None:
@@ -129,12 +95,26 @@ class _Placement:
                 self._readers[read].append(binding.var)
         self._groups: dict[relax.Var, Group] = {}
         self._ranges: dict[relax.Expr, Range] = {}
+        self._conditions = Conditions()
         self._reasons: dict[str, str] = {}
 
     def module(self) -> ir.IRModule:
         """The module with its launches."""
+        left_out = set[relax.Var]()
+        self._place(left_out)
+        while found := self._unstored():
+            left_out.update(found)
+            self._groups, self._ranges, self._conditions, self._reasons = {}, {}, Conditions(), {}
+            self._place(left_out)
+        return self._rebuilt()
+
+    def _place(self, left_out: Container[relax.Var]) -> None:
+        """Put operators into groups, but for those ``left_out``."""
         for binding in self._bindings:
             name = str(binding.var.name)
+            if binding.var in left_out:
+                self._reasons[name] = f"no store brings what float32 holds to DRAM as {binding.var.ty.dtype}"
+                continue
             if (left := self._host_nodes.get(self._nodes.get(name, ""))) is not None:
                 self._reasons[name] = left
                 continue
@@ -142,7 +122,6 @@ class _Placement:
                 self._take(binding)
             except (UnsaidError, UncoverableError, MisfitError) as error:
                 self._reasons[name] = str(error)
-        return self._rebuilt()
 
     def _take(self, binding: relax.VarBinding) -> None:
         """Let a binding join the group of an operand, or begin one."""
@@ -153,9 +132,7 @@ class _Placement:
         region = None if composite is None else region_of(composite)
         if composite is not None and self._is_bound(value, composite):
             return
-        if not isinstance(var.ty, relax.TensorType):
-            raise UnsaidError("it has several results")
-        operator, given, found = self._operators.read(value, var.ty, composite, self._ranges)
+        operator, given, found = self._read(var, value, composite)
         if isinstance(region, Region) and not self._is_cheaper(var, operator, given, region):
             return
         if found is not None:
@@ -169,10 +146,35 @@ class _Placement:
                 self._groups |= dict.fromkeys(grown.members, grown)
                 return
         alone = Group(self._home)
-        alone.join(var, operator, given)
+        self._join(alone, var, operator, given)
         if why := self._obstacle(alone):
             raise UncoverableError(why)
         self._groups[var] = alone
+
+    def _read(
+        self, var: relax.Var, value: ir.Call, composite: relax.Function | None
+    ) -> tuple[CoveredOperator, list[relax.Expr], Range | None]:
+        """An operator as instructions do it; what makes bools is kept for those that read them."""
+        if not isinstance(var.ty, relax.TensorType):
+            raise UnsaidError("it has several results")
+        legal = self._conditions.inline(*self._operators.legal(value, var.ty, composite, self._ranges))
+        if str(var.ty.dtype) == BOOL:
+            self._conditions.learn(var, *legal)
+            raise UnsaidError("documents know no bool")
+        return self._operators.covered(*legal)
+
+    def _unstored(self) -> list[relax.Var]:
+        """Integers that programs have as floats and would have to leave in DRAM, which no store does."""
+        groups = {id(group): group for group in self._groups.values() if group.computes}
+        return [
+            var
+            for group in groups.values()
+            for var in group.members
+            if var in group.made
+            and str(var.ty.dtype) != FLOAT
+            and (var in self._results or self._is_read_outside(var, group))
+            and not self._operators.stores(str(var.ty.dtype))
+        ]
 
     def _is_bound(self, value: ir.Call, composite: relax.Function) -> bool:
         """Whether a composite multiplies, is part of another region, or lies in tiles: an image that regions read.
@@ -201,7 +203,7 @@ class _Placement:
     ) -> bool:
         """Whether a vector program of an operator alone takes fewer cycles than its region does."""
         alone = Group(self._home)
-        alone.join(var, operator, given)
+        self._join(alone, var, operator, given)
         statements, _, _ = self._statements(alone)
         program = cut_program(statements, self._accelerator)
         if program is None:
@@ -221,10 +223,20 @@ class _Placement:
     ) -> Group | None:
         grown = group.copy()
         try:
-            grown.join(var, operator, given)
+            self._join(grown, var, operator, given)
         except MisfitError:
             return None
         return None if self._obstacle(grown) else grown
+
+    def _join(self, group: Group, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]) -> None:
+        """Let an operator join a group, with the conditions that its expressions have in them."""
+        group.join(var, operator, given)
+        pending = [var]
+        while pending:
+            value = self._bindings[self._at[pending.pop()]].value
+            read = [each for each in free_vars(value) if each in self._conditions and each not in group.conditions]
+            pending += read
+            group.conditions += read
 
     def _depends(self, value: relax.Expr, group: Group) -> bool:
         """Whether a value from outside comes of a group."""
@@ -260,7 +272,24 @@ class _Placement:
 
     def _is_read_outside(self, var: relax.Var, group: Group) -> bool:
         members = set(group.members)
-        return any(reader not in members for reader in self._readers[var])
+        return any(reader not in members for reader in self._readers_of(var))
+
+    def _readers_of(self, var: relax.Expr) -> Iterator[relax.Expr]:
+        """What reads a variable, also by way of conditions that nobody computes."""
+        for reader in self._readers[var]:
+            if self._is_inlined(reader):
+                yield from self._readers_of(reader)
+            else:
+                yield reader
+
+    def _is_inlined(self, var: relax.Expr) -> bool:
+        """Whether all that reads a variable is in groups, and has in its expressions what decides it."""
+        if var not in self._conditions or var in self._results:
+            return False
+        return all(
+            (reader in self._groups and var in self._groups[reader].conditions) or self._is_inlined(reader)
+            for reader in self._readers[var]
+        )
 
     def _rebuilt(self) -> ir.IRModule:
         """The module in which each group is a call where its first member was, or behind what it reads."""
@@ -277,7 +306,8 @@ class _Placement:
             assert program is not None, "the smallest tile fits"
             function = self._function(VectorRegion(program), builder, functions)
             made = self._call(function, given, outside, builder)
-            values = VectorValues(_names(group.members), _names(given), _names(outside))
+            computes = [*group.members, *filter(self._is_inlined, group.conditions)]
+            values = VectorValues(_names(computes), _names(given), _names(outside))
             launches[str(made[0].var.name)] = self._info(group, values, len(launches))
             bindings += made
         return self._with_main(builder.get(), bindings, launches)
@@ -293,10 +323,12 @@ class _Placement:
             group = group if group is not None and group.computes else None
             members = [var] if group is None else group.members
             done.update(members)
-            for member in members:
+            for member in members if group is None else [*members, *group.conditions]:
                 for read in free_vars(self._bindings[self._at[member]].value):
-                    yield from behind(read)
-            yield self._bindings[self._at[var]], group
+                    if group is None or read not in group.conditions:
+                        yield from behind(read)
+            if group is not None or not self._is_inlined(var):
+                yield self._bindings[self._at[var]], group
 
         for binding in self._bindings:
             yield from behind(binding.var)
@@ -369,10 +401,11 @@ class _Placement:
         return [self._nodes[name]] if name in self._nodes else []
 
     def _info(self, group: Group, values: VectorValues, number: int) -> LaunchInfo:
-        names = [name for var in group.members for name in self._nodes_of(var)]
+        computed = [*group.members, *filter(self._is_inlined, group.conditions)]
+        names = [name for var in computed for name in self._nodes_of(var)]
         nodes = tuple(dict.fromkeys(names))
         name = nodes[0] if nodes else f"{VECTOR}_{number}"
-        done = operations_of(self._module, [self._bindings[self._at[var]] for var in group.members])
+        done = operations_of(self._module, [self._bindings[self._at[var]] for var in computed])
         return LaunchInfo(name, VECTOR, nodes, 0, values=values, operations=done)
 
 

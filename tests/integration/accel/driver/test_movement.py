@@ -131,14 +131,57 @@ def ends_within_a_block() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def pixels() -> onnx.ModelProto:
+    """Convolutions, between which channels become pixels and these channels, and are there several times."""
+    random = np.random.default_rng(0)
+    kernels = {"w": (128, 32), "v": (32, 32), "u": (32, 128), "t": (32, 32)}
+    constants = {name: random.normal(size=(*size, 1, 1)).astype(np.float32) for name, size in kernels.items()}
+    constants |= {"scales": np.array([1, 1, 2, 2], np.float32), "times": np.array([1, 1, 1, 3])}
+    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    steps = (
+        ("Conv", "w", {}), ("DepthToSpace", "", {"blocksize": 2, "mode": "CRD"}), ("Conv", "v", {}),
+        ("SpaceToDepth", "", {"blocksize": 2}), ("Conv", "u", {}), ("Resize", "scales", nearest), ("Tile", "times", {}),
+        ("Conv", "t", {}),
+    )  # fmt: skip
+    nodes = []
+    for number, (op, constant, attributes) in enumerate(steps):
+        inputs = [f"v{number}", *([""] if op == "Resize" else []), *([constant] if constant else [])]
+        nodes.append(helper.make_node(op, inputs, [f"v{number + 1}"], **attributes))
+    ends = {"v0": [1, 32, 4, 6], f"v{len(steps)}": [1, 32, 8, 36]}
+    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ends.items())
+    stored = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "pixels", [given], [made], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def padded_with_ones() -> onnx.ModelProto:
+    """Rows with a column of ones, as linear attention has them for its sums."""
+    random = np.random.default_rng(0)
+    constants = {name: random.normal(size=size).astype(np.float32) for name, size in (("w", (32, 32)), ("u", (33, 32)))}
+    constants |= {"pads": np.array([0, 0, 0, 0, 0, 1]), "one": np.float32(1)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["v"]),
+        helper.make_node("Sigmoid", ["v"], ["s"]),
+        helper.make_node("Pad", ["s", "pads", "one"], ["p"]),
+        helper.make_node("Softmax", ["p"], ["q"], axis=-1),
+        helper.make_node("MatMul", ["q", "u"], ["y"]),
+    ]
+    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16, 32]) for name in "xy")
+    stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "padded", [given], [made], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "bert": (lambda: bert(layers=1, width=64, heads=2, tokens=32), 0),  # the mask, of int64, is converted before
     "vit": (lambda: vit(layers=1, width=64, heads=2, image=48), 0),
     "gpt2": (lambda: gpt2_block(width=64, heads=2, tokens=32), 0),
     "llama": (lambda: llama_block(width=128, heads=4, groups=2, tokens=32), 0),
+    "pixels": (pixels, 0),
+    "padded": (padded_with_ones, 0),
     "channels": (ends_within_a_block, 0),  # by way of a tensor that two programs make, one for each block
 }
-OFTEN = ("gpt2", "channels")
+OFTEN = ("gpt2", "channels", "pixels")
 
 
 @pytest.mark.parametrize(

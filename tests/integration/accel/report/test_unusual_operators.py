@@ -69,7 +69,7 @@ RUN: dict[str, tuple[onnx.ModelProto, str]] = {
     "ReduceMax": (one("ReduceMax", constant("axes", [1])), "as its kernel would be"),
     "ReduceSum": (one("ReduceSum", constant("axes", [1])), "means over all places"),
     "Trilu": (one("Trilu"), "only moves elements"),
-    "matrices": (one("MatMul", weights("w", 2, 8, 8), shape=(2, 4, 8)), "one product for each of these matrices"),
+    "matrices": (one("MatMul", weights("w", 2, 8, 8), shape=(4, 8)), "one product for each of these matrices"),
     "a norm alone": (
         one("BatchNormalization", *(constant(name, np.ones(8), np.float32) for name in "gbmv"), shape=IMAGE),
         "this one has no such neighbour",

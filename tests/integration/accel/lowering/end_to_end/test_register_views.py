@@ -153,3 +153,22 @@ def test_four_extents_take_fewer_instructions_than_two(tmp_path: Path) -> None:
         assert two.verified
         assert sum(layer.instructions for layer in deep.layers) < most * sum(layer.instructions for layer in two.layers)
         assert deep.cycles <= two.cycles
+
+
+@pytest.mark.slow
+def test_sums_that_no_store_brings_to_dram_as_integers_are_the_hosts(tmp_path: Path) -> None:
+    """What a zero point adds to each column of a product of activations is a sum of int32, held as floats on the chip.
+
+    It would catch a program whose last store is none of the machine's.
+    """
+    graph = Graph("sums")
+    x = graph.input("x", (1, 16, 16))
+    weights = [np.random.default_rng(seed).normal(size=(16, 16)).astype(np.float32) for seed in range(2)]
+    data, other = (graph.node("MatMul", f"m{n}", [x, graph.constant(f"w{n}", w)]) for n, w in enumerate(weights))
+    turned = graph.node("Transpose", "turned", [other], perm=[0, 2, 1])
+    y = graph.node("MatMul", "scores", [graph.node("Relu", "data", [data]), turned])
+    graph.output(y, (1, 16, 16))
+    report = run_model(graph.model().SerializeToString(), whole(), Options(trace=False), tmp_path)
+    assert report.verified
+    assert report.macs.share == 1
+    assert "scores" in {op.node for op in report.host_ops}

@@ -100,3 +100,37 @@ def test_a_graph_of_floats(shape: tuple[int, ...], steps: tuple[tuple[str, int],
 @example([2, 64, 130], [("LayerNormalization", 7), ("Softmax", 0), ("LayerNormalization", 8)])
 def test_random_graphs_of_floats(tmp_path: Path, shape: list[int], steps: list[tuple[str, int]]) -> None:
     check(tuple(shape), tuple(steps), tmp_path)
+
+
+def test_what_is_no_number_is_replaced_where_it_is_made(tmp_path: Path) -> None:
+    """A softmax as exporters of attention write it, 0 in rows in which all is masked; a sum over two axes; and a norm.
+
+    It would catch bools, axes that are an operand, and results that nobody reads, which send the operator to the host,
+    and a NaN that stays.
+    """
+    mask = np.where(np.tri(6, dtype=bool), 0, -np.inf).astype(np.float32)
+    mask[2] = -np.inf
+    constants = {"mask": mask, "zero": np.float32(0), "axes": np.array([1, 2])}
+    constants |= {name: np.random.default_rng(1).uniform(0.5, 1.5, 6).astype(np.float32) for name in "gbmv"}
+    nodes = [
+        helper.make_node("Add", ["x", "mask"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["rows"], axis=-1),
+        helper.make_node("IsNaN", ["rows"], ["none"]),
+        helper.make_node("Where", ["none", "zero", "rows"], ["y"]),
+        helper.make_node("ReduceSum", ["y", "axes"], ["sums"], keepdims=0),
+        helper.make_node("BatchNormalization", ["y", *"gbmv"], ["normed"]),
+    ]
+    ends = {"x": [2, 6, 6], "y": [2, 6, 6], "sums": [2], "normed": [2, 6, 6]}
+    given, *made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ends.items())
+    stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    body = helper.make_graph(nodes, "masked", [given], made, stored)
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    x = np.random.default_rng(0).normal(size=ends["x"]).astype(np.float32)
+    report = run_model(model.SerializeToString(), NPU, Options(trace=False), tmp_path, inputs={"x": x})
+    assert report.verified
+    assert not report.host_ops, report.host_ops
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    with np.load(tmp_path / "outputs.npz") as outputs:
+        for name, expected in zip(("y", "sums", "normed"), session.run(None, {"x": x}), strict=True):
+            np.testing.assert_allclose(outputs[name], expected, rtol=1e-5, atol=1e-6)
+        assert not outputs["y"][:, 2].any()

@@ -166,3 +166,43 @@ def test_a_bias_of_another_length_is_the_models_fault() -> None:
     habit = Habit((1, 4, 8, 8), (layer("Conv", "x w b", "a"), layer("Mul", "a s")), (18,), constants)
     with pytest.raises(InvalidModel, match="onnxruntime cannot run"):
         quantize_model(load_model(habit.model(18).SerializeToString()).model)
+
+
+def test_stacks_of_constant_matrices_are_groups_of_channels() -> None:
+    """Learned queries in front of keys and constants behind: layers, not products that only a vector unit does.
+
+    A stack is as long as the data's, an axis of one is left out, and a single matrix in front is for each of them.
+    """
+    for front in ((2, 3, 5, 7), (1, 5, 7)):
+        g = Exported(13, (2, 3, 7, 16))
+        scores = g.op("Relu", g.op("MatMul", g.weight(*front), g.x))
+        y = g.op("MatMul", scores, g.weight(2, 3, 16, 8))
+        result = check_same(load_model(g.model(y).SerializeToString()).model)
+        layers = [node.op_type for node in result.graph.node if node.op_type in ("Conv", "MatMul")]
+        assert layers == (["Conv", "Conv"] if len(front) == 4 else ["MatMul", "Conv"])
+
+
+def test_a_norm_behind_rows_that_are_counted_otherwise_disappears() -> None:
+    """As of a product over [1, 16, 8] that a norm of [16, 6] follows; not where channels are mixed between."""
+    for rows in ((6, 6), (4, 9)):
+        g = Exported(13, (2, 3, 8))
+        counted = g.op("Reshape", g.op("MatMul", g.x, g.weight(8, 6)), np.array(rows))
+        y = g.op("Reshape", g.norm(counted, rows[-1]), np.array([2, 3, 6]))
+        result = check_same(load_model(g.model(y).SerializeToString()).model)
+        assert left(result) == (["Add"] if rows[-1] == 6 else ["BatchNormalization"])
+
+
+def test_what_constants_alone_make_has_no_multiply_accumulates() -> None:
+    """Nobody computes it; it would catch a share on the accelerator that can never be all."""
+    g = Exported(13, (2, 8))
+    made = g.op("MatMul", g.constant(g.weight(8, 5)), g.weight(5, 6))
+    y = g.op("MatMul", g.x, g.op("Neg", made))
+    assert inspect_model(g.model(y).SerializeToString()).macs == 2 * 8 * 6
+
+
+def test_means_that_leave_padding_out_are_means_and_a_factor() -> None:
+    """The accelerator has the mean, with padding; it would catch a factor of the wrong place, side or step."""
+    g = Exported(19, (2, 3, 7, 6))
+    y = g.op("AveragePool", g.x, kernel_shape=[3, 2], pads=[1, 0, 2, 1], strides=[2, 1], dilations=[1, 2])
+    result = check_same(load_model(g.model(y).SerializeToString()).model)
+    assert [node.op_type for node in result.graph.node] == ["AveragePool", "Mul"]

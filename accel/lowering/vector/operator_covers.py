@@ -1,0 +1,73 @@
+"""Operators as a target's instructions do them, each kind of operator once a target."""
+
+from collections.abc import Mapping
+
+from tvm import ir, relax
+
+from accel.accelerator.target import Target
+from accel.expression.element_types import CAST_TO
+from accel.expression.syntax_tree import Access, Cast, Statement
+from accel.lowering.vector.covered_operators import CoveredOperator
+from accel.lowering.vector.instruction_cover import InstructionCover, Lying, UncoverableError, home_memory
+from accel.lowering.vector.legal_statements import Legalizer
+from accel.lowering.vector.like_operators import LikeOperators
+from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, Range
+
+_ROW = 64  # elements of a row, which any store has
+
+
+class OperatorCovers:
+    """What instructions do of operators, each kind of operator once a target."""
+
+    def __init__(self, target: Target) -> None:
+        self._target, self._home, self._legalizer = target, home_memory(target.accelerator) or "", Legalizer()
+        self._like = LikeOperators(target, self._home)
+        self._known: dict[int, tuple[LegalOperator, CoveredOperator | str]] = {}
+        self._stored: dict[str, bool] = {}
+
+    def legal(
+        self,
+        value: ir.Call,
+        result: relax.TensorType,
+        composite: relax.Function | None,
+        ranges: Mapping[relax.Expr, Range],
+    ) -> tuple[LegalOperator, list[relax.Expr]]:
+        """Returns an operator as statements, and its operands.
+
+        Raises:
+            UnsaidError: no statement says it.
+        """
+        return self._legalizer.read(value, result, composite, ranges)
+
+    def covered(
+        self, operator: LegalOperator, given: list[relax.Expr]
+    ) -> tuple[CoveredOperator, list[relax.Expr], Range | None]:
+        """Returns an operator as instructions do it, its operands, and the range of a result of wide integers.
+
+        Raises:
+            UncoverableError: no instructions do it.
+        """
+        if id(operator) not in self._known:
+            try:
+                found: CoveredOperator | str = self._like.cover(operator)
+            except UncoverableError as error:
+                found = str(error)
+            self._known[id(operator)] = operator, found
+        covered = self._known[id(operator)][1]
+        if isinstance(covered, str):
+            raise UncoverableError(covered)
+        return covered, given, operator.range
+
+    def stores(self, dtype: str) -> bool:
+        """Returns whether a copy brings floats to DRAM as a type of integers."""
+        if dtype not in self._stored:
+            row = ("a0",)
+            lying = {"x": Lying(FLOAT, self._home), "y": Lying(dtype, "")}
+            cover = InstructionCover(self._target, self._home, lying, {"a0": _ROW}, {})
+            try:
+                cover.statement(Statement(Access("y", row), None, Cast(CAST_TO[dtype], Access("x", row))), None)
+            except UncoverableError:
+                self._stored[dtype] = False
+            else:
+                self._stored[dtype] = True
+        return self._stored[dtype]
