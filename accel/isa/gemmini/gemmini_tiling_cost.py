@@ -59,7 +59,7 @@ def tiling_cost(
         beats = rows * np.maximum(np.asarray(blocks) * dim / parameters.dma_bus_bytes, 1)
         alone = (loads * (parameters.answer_latency + _LOAD) + beats) / parameters.commands_tracked
         whole, rest = np.asarray(blocks) // most, np.asarray(blocks) % most
-        each = whole * _request(most, parameters) + np.where(rest, _request(rest, parameters), 0)
+        each = whole * _request(most, parameters) + np.where(rest, _request(_power_of_two(rest), parameters), 0)
         return np.maximum(rows * (each + late / parameters.requests_in_flight), alone)
 
     lines = c.data_rows * c.data_columns
@@ -102,6 +102,8 @@ def tiling_cost(
         + np.where(ragged & (gemm.dst.memory.banks == 1), 2 * products * c.reductions, 0),
         c.tiles * (bias + products * c.reductions + sums + stored + _TILE_WAY) / c.result_contexts + first,
         np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),
+        # short products of a step begin behind its loads but the last of each row: they are over before the next ones
+        np.where(pixels == 1, steps * (per_step * np.maximum(1 - gemm.weights.blocks / c.out_blocks, 0) + products), 0),
         parameters.issue_cycles * sent.total,
         (missed.data + missed.weights + missed.results) * missed.line_cycles,
         # results of a ragged line are complete together: nothing of the next tile begins where they have one context
@@ -155,6 +157,11 @@ def _line(c: Candidates) -> Int64:
 def _is_dense(c: Candidates) -> npt.NDArray[np.bool_]:
     """Whether the data of a tap's products are in one line."""
     return np.asarray((c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1))
+
+
+def _power_of_two(blocks: Int64) -> Int64:
+    """The least power of two that is not less: what a request has more is thrown away (DMA.scala ``read_packets``)."""
+    return np.asarray(np.exp2(np.ceil(np.log2(np.maximum(blocks, 1)))), np.int64)
 
 
 def _request(blocks: Int64 | int, parameters: GemminiParameters) -> Float64:

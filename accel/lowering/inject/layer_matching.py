@@ -24,7 +24,7 @@ from accel.lowering.inject.layer_nest import (
     window_bounds,
 )
 from accel.lowering.inject.layer_windows import LayerLoop, WindowFields
-from accel.lowering.inject.operation_matching import OperationMatch, matching_operations, nearest_mismatch
+from accel.lowering.inject.operation_matching import OperationMatch, StoreForm, matching_operations, nearest_mismatch
 from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, simplify
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.layer_numbers import layer_numbers, number_of_cost
@@ -82,12 +82,14 @@ def match_layer(statement: tirx.Stmt, known: Sequence[LayerSemantics], target: T
     guards = [unguarded(leaf.store) for leaf in leaves]
     nests = [AffineNest(leaf.variables, leaf.extents, store) for leaf, (store, _) in zip(leaves, guards, strict=True)]
     misfits: list[str] = []
+    forms = list[StoreForm]()
     for meaning in known:
         if len(meaning.statements) != len(leaves):
             continue
+        forms = forms or [StoreForm.of(nest.store) for nest in nests]
         ways = [
-            list(matching_operations(nest.store, [each], target, misfits))
-            for nest, each in zip(nests, meaning.statements, strict=True)
+            list(matching_operations(form, [each], target, misfits))
+            for form, each in zip(forms, meaning.statements, strict=True)
         ]
         for matches in itertools.product(*ways):
             try:

@@ -42,13 +42,17 @@ class OperationMatch:
 
 
 def matching_operations(
-    store: tirx.BufferStore, known: Iterable[Semantics], target: Target, misfits: list[str] | None = None
+    store: "tirx.BufferStore | StoreForm",
+    known: Iterable[Semantics],
+    target: Target,
+    misfits: list[str] | None = None,
 ) -> Iterator[OperationMatch]:
     """Every operation of ``known`` that does what ``store`` does, in order.
 
-    ``misfits`` receives why those do not that would, but for the numbers of their fields.
+    ``misfits`` receives why those do not that would, but for the numbers of their fields. Who asks for operations of a
+    store several times gives its form.
     """
-    form = StoreForm.of(store)
+    form = store if isinstance(store, StoreForm) else StoreForm.of(store)
     for meaning in known:
         if meaning.typed.tables:
             continue  # no store of a program says what a document's table holds

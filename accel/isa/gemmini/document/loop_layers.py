@@ -23,6 +23,8 @@ _SENT = 8  # instructions of a loop that differ from those of the loop before, a
 # fitted to the cycles of 70 tiles of random layers, of which half are within a fifteenth
 _GAP, _BEGIN, _BEHIND = 50, 60, 0.8
 _BUSY, _WAITED = 1.05, 0.7  # of products beside loads; of loads that products of an accumulator of one bank wait for
+# of biases, weights, products and results where loops take turns: what of each nothing of the other loop hides
+_BIASES, _WEIGHTS, _PRODUCTS, _RESULTS = 0.4, 0.5, 0.75, 0.5
 _COUNT, _EXTENT, _PADS, _STEP = 16, 16, 8, 31  # bits
 
 
@@ -33,9 +35,10 @@ def loop_layers(parameters: GemminiParameters, spad: str, acc: str) -> tuple[Lay
 
 @dataclass(frozen=True)
 class _Price:
-    """What a loop takes: the most of its loads, products and stores, as halves take turns.
+    """What a loop takes: the most of its loads, products and stores, as halves take turns, or a share of all of them.
 
-    An accumulator of one bank does not: biases and results wait for products, and these for them.
+    Two loops are under way at most: where none of the three is much longer than the others each waits for some of them.
+    An accumulator of one bank takes no turns: biases and results wait for products, and these for them.
 
     Attributes:
         bias: cycles of the load of a tile's bias, each row of which is the same one of DRAM.
@@ -74,15 +77,29 @@ class _Price:
         beats = blocks if self.beats == "1" else f"{self.beats} * {blocks}"
         return f"max({beats}, ceil({blocks} / {self.blocks}) * {self.request})"
 
-    def cycles(self, loads: str, products: str, stores: str) -> str:
+    def cycles(self, loads: "_Loads", products: str, stores: str) -> str:
         """Cycles of a loop among others."""
         busy = f"{_BUSY} * {products}"
-        working = f"{loads}, {busy}" if self.turns else f"{_WAITED} * ({loads}) + {busy}"
+        shares = f"{_BIASES} * {loads.bias} + {_WEIGHTS} * {loads.weights} + {_PRODUCTS} * {products}"
+        shares += f" + {_RESULTS} * {stores}"
+        working = f"{loads}, {busy}, {shares}" if self.turns else f"{_WAITED} * ({loads}) + {busy}"
         return f"{_GAP} + max({self.sent}, {working}, {stores})"
 
-    def alone(self, loads: str) -> str:
+    def alone(self, loads: "_Loads") -> str:
         """Cycles more of the first loop, behind whose loads its products are, and of the last, behind its products."""
         return f"{_BEGIN} + {_BEHIND} * ({loads})"
+
+
+@dataclass(frozen=True)
+class _Loads:
+    """Cycles of what a loop loads, one after the other."""
+
+    bias: str
+    data: str
+    weights: str
+
+    def __str__(self) -> str:
+        return f"{self.bias} + {self.data} + {self.weights}"
 
 
 def _operations() -> tuple[LayerOperation, ...]:
@@ -123,7 +140,7 @@ def _matmul_loop(parameters: GemminiParameters, spad: str, acc: str) -> Layer:
     dim = parameters.dim
     configured = {f"config_ld{state}.{field}": value for state in range(3) for field, value in _load(dim).items()}
     tiles, price = f"ceil(rows / {dim})", _Price.of(parameters)
-    loads = f"{price.bias} * {tiles} * j + rows * {price.row('k')} + {dim} * k * {price.row('j')}"
+    loads = _Loads(f"{price.bias} * {tiles} * j", f"rows * {price.row('k')}", f"{dim} * k * {price.row('j')}")
     products = f"j * k * max({dim}, rows + {_KEPT_MORE} * {tiles})"
     stores = f"rows * j * {price.request}"
     return Layer(
@@ -187,9 +204,10 @@ def _conv_loop(parameters: GemminiParameters, spad: str, acc: str) -> Layer:
     in_columns = "(columns * stride + (kernel_columns - 1) * dilation)"
     tiles = f"in_blocks * {in_rows} * {in_columns} + kernel_rows * kernel_columns * in_blocks * blocks * {dim}"
     price, kernel, lines = _Price.of(parameters), "kernel_rows * kernel_columns", f"rows * ceil(columns / {dim})"
-    loads = (
-        f"{price.bias} * {lines} * blocks + height * width * {price.row('in_blocks')}"
-        f" + {dim} * {kernel} * in_blocks * {price.row('blocks')}"
+    loads = _Loads(
+        f"{price.bias} * {lines} * blocks",
+        f"height * width * {price.row('in_blocks')}",
+        f"{dim} * {kernel} * in_blocks * {price.row('blocks')}",
     )
     kept = f"max({_KEPT_LEAST}, min(columns + {_KEPT_MORE}, {dim}))"
     products = f"blocks * in_blocks * {kernel} * ({dim} + ({lines} - 1) * {kept})"
