@@ -50,9 +50,10 @@ from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
 from accel.lowering.partition.graph_partition import RegionChoice, choose_regions, marked
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
-from accel.lowering.vector.instruction_cover import home_memory, runs_programs
+from accel.lowering.vector.instruction_cover import home_memory, multiplies_floats, runs_programs
 from accel.lowering.vector.vector_partition import place_vector_programs
 from accel.program.program_model import renamed
+from accel.report.attention_placements import attention_placements
 from accel.report.host_ops import host_ops
 from accel.report.report_documents import CompiledFunction
 from accel.simulate.engine import simulate
@@ -135,7 +136,7 @@ def _marked(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> Pa
     job, timer = done.job, RegionTimer(done.job.target, done.job.cache)
     module = marked(done.imported.module, choice)
     with _pass_texts(job) as texts:  # passes over what is priced are none of the model's
-        module = place_vector_programs(module, job.target, timer, left)
+        module = place_vector_programs(module, job.target, timer, left, job.options.attention)
     return Partitioned(job, done.imported, module, tuple(texts))
 
 
@@ -230,7 +231,8 @@ def pack_graph(done: Partitioned) -> Packed:
         module = absorb_movement(module, job.target, timer.times)
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
     operations, tried = launched_operations(module), {**done.tried, **timer.lowered}
-    return Packed(job, done.imported, module, left, operations, tuple(texts), tried)
+    attention = attention_placements(done.module)
+    return Packed(job, done.imported, module, left, operations, tuple(texts), tried, attention)
 
 
 def find_regions(packed: Packed) -> Lowered:
@@ -282,7 +284,8 @@ def _emitted(done: Lowered) -> Emitted:
         alone = renamed(apart, names)
         again = program if program.residents else replace(alone, image=alone.image | fed)
     biases, operations = packed.imported.biases, packed.operations
-    return Emitted(job, program, packed.host_ops, operations, biases, functions, buffers, modules, again)
+    known = biases, functions, buffers, modules, again
+    return Emitted(job, program, packed.host_ops, operations, *known, packed.attention)
 
 
 def rounds_floats(target: Target) -> bool:
@@ -308,7 +311,9 @@ def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
     shifting: ZeroPoints = "fused" if target.contraction.results_are_data else "unpadded"
     usual: ZeroPoints = "all" if requantize == "scale" else shifting
     zero_points = usual if options.zero_points == "auto" else options.zero_points
-    return Scheme("free" if by_channel else scales, by_channel, zero_points, options.calibration_method)
+    scales = "free" if by_channel else scales
+    floats = multiplies_floats(target)
+    return Scheme(scales, by_channel, zero_points, options.calibration_method, float_products=floats)
 
 
 def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:

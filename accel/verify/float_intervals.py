@@ -26,7 +26,7 @@ from accel.expression.syntax_tree import (
     Select,
     Statement,
 )
-from accel.region.vector_program import UNIT, VectorProgram
+from accel.region.vector_program import UNIT, Stream, VectorProgram
 from accel.util.arrays import Array, Float64
 
 _ROUNDING = 2.0**-24 * (1 + 2.0**-20)  # of an operation, with what float64 rounds
@@ -73,15 +73,41 @@ def result_interval(program: VectorProgram, result: int, operand: Callable[[int]
     operands = len(dram) - program.results
     numbers = {tensor.name: number for number, tensor in enumerate(dram[:operands])}
     values: dict[str, Interval] = {}
-    for statement in _slice(program, dram[operands + result].name):
+    target = dram[operands + result]
+    statements = _slice(program, target.name) if program.stream is None else program.parsed
+    for statement in statements:
         for name in statement.operands:
             if name in numbers and name not in values:
                 values[name] = _of_operand(program, name, operand(numbers[name]))
-        found = _evaluate(program, statement, values)
-        values[statement.target.name] = found
-    target = dram[operands + result]
+    if program.stream is None:
+        for statement in statements:
+            values[statement.target.name] = _evaluate(program.extents, statement, values)
+    else:
+        _evaluate_stream(program, program.stream, values)
     final, shape = values[target.name], program.dram_shape(target)
     return Interval(final.low.reshape(shape), final.high.reshape(shape), final.whole)
+
+
+def _evaluate_stream(program: VectorProgram, stream: Stream, values: dict[str, Interval]) -> None:
+    """What a program with a stream leaves in its tensors, of one block after the other as tiles walk them."""
+    every, axis = program.parsed, stream.axis
+    for statement in every[: stream.first]:
+        values[statement.target.name] = _evaluate(program.extents, statement, values)
+    outside = {tensor.name: tensor for tensor in program.in_dram if axis in tensor.axes and tensor.name in values}
+    extents = list(program.extents)
+    for begin in range(0, program.extents[axis], program.tile[axis]):
+        end = min(begin + program.tile[axis], program.extents[axis])
+        extents[axis] = end - begin
+        own = dict(values)
+        for name, tensor in outside.items():
+            place = [each for each in tensor.axes if each != UNIT].index(axis)
+            part = (*(slice(None),) * place, slice(begin, end))
+            own[name] = _of_each_end(values[name], lambda whole, part=part: whole[part])  # type: ignore[misc]
+        for statement in every[stream.first : stream.last]:
+            own[statement.target.name] = _evaluate(extents, statement, own)
+        values |= {name: found for name, found in own.items() if name not in outside}
+    for statement in every[stream.last :]:
+        values[statement.target.name] = _evaluate(program.extents, statement, values)
 
 
 def _slice(program: VectorProgram, result: str) -> list[Statement]:
@@ -104,8 +130,8 @@ def _of_operand(program: VectorProgram, name: str, array: Array) -> Interval:
     return Interval(exact, exact, np.issubdtype(array.dtype, np.integer))
 
 
-def _evaluate(program: VectorProgram, statement: Statement, values: dict[str, Interval]) -> Interval:
-    """What a statement leaves in its target, whose axes are in the order of the access."""
+def _evaluate(whole: Sequence[int], statement: Statement, values: dict[str, Interval]) -> Interval:
+    """What a statement over axes of ``whole`` elements leaves in its target, with axes in the order of the access."""
     axes = statement.axes
 
     def aligned(access: Access) -> Interval:
@@ -119,7 +145,7 @@ def _evaluate(program: VectorProgram, statement: Statement, values: dict[str, In
             shape[axes.index(access.axes[place])] = found.low.shape[place]
         return _of_each_end(found, lambda end: end.transpose(order).reshape(shape))
 
-    extents = [program.extents[int(name[1:])] for name in axes]
+    extents = [whole[int(name[1:])] for name in axes]
     with np.errstate(all="ignore"):
         value = _value(statement.value, aligned)
         given = _of_each_end(value, lambda end: np.broadcast_to(end, extents))

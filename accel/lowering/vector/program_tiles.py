@@ -4,25 +4,32 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from accel.accelerator.document import Accelerator
 from accel.accelerator.memories import Memory
 from accel.expression.syntax_tree import Access, Literal, Statement
 from accel.region.tilings import tile_extents
-from accel.region.vector_program import UNIT, VectorProgram, VectorTensor, loaded_once
+from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor, axis_name, loaded_once
 
 _WANTED_TILES = 8  # of a program: loads, arithmetic and stores then overlap but for an eighth
+_BEGINNING = 32  # cycles that the beginning and the end of an instruction are worth
 _FEW_ELEMENTS = 4096  # of a tile: in fewer the latency of each instruction counts for more than that
 
 
 @dataclass(frozen=True)
 class Statements:
-    """What a program does, uncut: statements over tensors, of which ``operands`` and ``results`` lie in DRAM."""
+    """What a program does, uncut: statements over tensors, of which ``operands`` and ``results`` lie in DRAM.
+
+    ``stream``: those of them that are done block by block.
+    """
 
     extents: tuple[int, ...]
     tensors: Mapping[str, VectorTensor]
     operands: tuple[str, ...]
     results: tuple[str, ...]
     statements: tuple[Statement, ...]
+    stream: Stream | None = None
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -49,6 +56,63 @@ def cut_program(whole: Statements, accelerator: Accelerator) -> VectorProgram | 
     return None if best is None else best[1]
 
 
+def streamed_programs(whole: Statements, accelerator: Accelerator) -> list[VectorProgram]:
+    """Returns a program with a stream in tiles and blocks that fit its memories, the cheapest by estimate first.
+
+    Of tiles along each axis the one with the best block.
+    """
+    assert whole.stream is not None
+    axis, lanes = whole.stream.axis, _lanes(whole.tensors.values(), accelerator)
+    uncut: dict[tuple[int, ...], VectorProgram] = {}
+    found: list[tuple[float, VectorProgram]] = []
+    for tile in _tiles(whole.extents, whole.rows):
+        best: tuple[float, VectorProgram] | None = None
+        for block in tile_extents(whole.extents[axis]):
+            cut_tile = (*tile[:axis], block, *tile[axis + 1 :])
+            if any(cut_tile[each] % count for each, count in lanes.items()):
+                continue
+            cut = tuple(each for each, extent in enumerate(whole.extents) if cut_tile[each] < extent)
+            if cut not in uncut:
+                uncut[cut] = _placed(whole, cut)
+            made = replace(uncut[cut], tile=cut_tile)
+            price = _streamed_price(made, accelerator)
+            if (best is None or price < best[0]) and _fits(made, cut_tile, accelerator):
+                best = price, made
+        if best is not None:
+            found.append(best)
+    return [program for _, program in sorted(found, key=lambda each: each[0])]
+
+
+def _streamed_price(program: VectorProgram, accelerator: Accelerator) -> float:
+    """The cycles of a program's copies, and of beginning its instructions."""
+    assert program.stream is not None
+    blocks = -(-program.extents[program.stream.axis] // program.tile[program.stream.axis])
+    tiles = math.prod(-(-program.extents[axis] // program.tile[axis]) for axis in program.tiled)
+    inside = program.stream.last - program.stream.first
+    begun = tiles * (blocks * inside + len(program.statements) - inside)
+    return dram_bytes(program) / accelerator.dram.bus_bytes + begun * _BEGINNING
+
+
+def dram_bytes(program: VectorProgram) -> int:
+    """Returns the bytes that the loads and stores of a program move, all tiles together."""
+    total = 0
+    for statement in program.parsed:
+        outside = [name for name in (statement.target.name, *statement.operands) if not program.tensor(name).memory]
+        looked = {table.name for table in statement.looked_up}
+        for tensor in (program.tensor(name) for name in outside if name not in looked):
+            own = [axis for axis in tensor.axes if axis != UNIT]
+            again = () if statement.target.name in program.shared else (axis for axis in program.cut if axis not in own)
+            streams = program.stream is not None and axis_name(program.stream.axis) in statement.axes
+            times = math.prod(
+                -(-program.extents[axis] // program.tile[axis])
+                for axis in again
+                if program.stream is None or axis != program.stream.axis or streams
+            )
+            size = math.prod(program.extents[axis] for axis in own) * np.dtype(tensor.dtype).itemsize
+            total += times * size
+    return total
+
+
 def best_tile(
     program: VectorProgram,
     order: Sequence[int] | None,
@@ -63,6 +127,8 @@ def best_tile(
         accelerator: what it is for.
         suits: whether tiles will do.
     """
+    if program.stream is not None:  # whose tiles were chosen with its blocks
+        return program if suits(program.tile) else None
     tensors = {tensor.name: tensor for tensor in program.tensors}
     names = [tensor.name for tensor in program.in_dram]
     first = len(names) - program.results
@@ -92,6 +158,9 @@ def obstacle(whole: Statements, accelerator: Accelerator) -> str:
     tile = tuple(
         min(lanes.get(axis, 1), extent) if axis in whole.rows else extent for axis, extent in enumerate(whole.extents)
     )
+    if whole.stream is not None:
+        axis = whole.stream.axis
+        tile = (*tile[:axis], min(lanes.get(axis, 1), whole.extents[axis]), *tile[axis + 1 :])
     cut = tuple(axis for axis, extent in enumerate(whole.extents) if tile[axis] < extent)
     return "" if _fits(_placed(whole, cut), tile, accelerator) else "not even one row of it fits the memories"
 
@@ -129,7 +198,9 @@ def _last(axes: Sequence[int]) -> int:
 
 
 def without_repeats(whole: Statements) -> Statements:
-    """Returns a program that computes nothing twice, and nothing that it does not read."""
+    """Returns a program that computes nothing twice, and nothing that it does not read; one with a stream as it is."""
+    if whole.stream is not None:
+        return whole
     made: dict[str, Access] = {}
     names: dict[str, str] = {}
     writes = [statement.target.name for statement in whole.statements]
@@ -177,6 +248,8 @@ def _price(extents: Sequence[int], tile: Sequence[int]) -> tuple[float, int]:
 
 def _fits(program: VectorProgram, tile: Sequence[int], accelerator: Accelerator) -> bool:
     """Whether a program, however it is cut along its axes, fits with such tiles."""
+    if program.stream is not None:
+        return _fits_streamed(program, tile, program.stream, accelerator)
     used: dict[str, int] = {}
     rest = [extent % part or part for extent, part in zip(program.extents, tile, strict=True)]
     for tensor in program.on_chip:
@@ -186,6 +259,22 @@ def _fits(program: VectorProgram, tile: Sequence[int], accelerator: Accelerator)
             scalars = math.prod(part[axis] for axis in tensor.axes)
             copies = 1 if once else program.contexts
             used[tensor.memory] = used.get(tensor.memory, 0) + copies * -(-scalars // memory.element_count)
+    return accelerator.fits(used)
+
+
+def _fits_streamed(program: VectorProgram, tile: Sequence[int], stream: Stream, accelerator: Accelerator) -> bool:
+    """Whether a program with a stream fits: what blocks alone use is there for each block that is under way."""
+    used: dict[str, int] = {}
+    rest = [extent % part or part for extent, part in zip(program.extents, tile, strict=True)]
+    block, last = tile[stream.axis], rest[stream.axis]
+    copies = [(block, program.contexts)] if last == block else [(block, program.contexts), (last, 1)]
+    tiles = [list(tile), rest] if any(rest[axis] != tile[axis] for axis in program.tiled) else [list(tile)]
+    for tensor in program.on_chip:
+        memory = accelerator.memory(tensor.memory)
+        for part in tiles[:1] if tensor.name in program.shared else tiles:
+            for elements, count in copies if tensor.name in program.of_blocks else [(block, 1)]:
+                sizes = (elements if axis == stream.axis else part[axis] for axis in tensor.axes)
+                used[tensor.memory] = used.get(tensor.memory, 0) + count * -(-math.prod(sizes) // memory.element_count)
     return accelerator.fits(used)
 
 
@@ -202,11 +291,16 @@ def _placed(whole: Statements, cut: tuple[int, ...]) -> VectorProgram:
         results=len(whole.results),
         statements=tuple(map(str, statements)),
         contexts=2 if cut else 1,
+        stream=whole.stream,
     )
 
 
 class _Buffers:
-    """Buffers that tensors take in the order of statements, and give back behind the last that reads them."""
+    """Buffers that tensors take in the order of statements, and give back behind the last that reads them.
+
+    What lies there as blocks begin, and is used by them, is kept until behind the last; and what blocks give back
+    serves them alone.
+    """
 
     def __init__(self, whole: Statements, once: frozenset[str]) -> None:
         self._whole, self._once = whole, once
@@ -218,9 +312,16 @@ class _Buffers:
         self.made: dict[str, VectorTensor] = {}
         self._names: dict[str, str] = {}
         self._free: list[VectorTensor] = []
+        if whole.stream is not None:
+            ahead = {statement.target.name for statement in whole.statements[: whole.stream.first]}
+            for name in ahead:
+                if whole.stream.first <= self._last[name] < whole.stream.last:
+                    self._last[name] = len(whole.statements)
 
     def placed(self, number: int, statement: Statement) -> Statement:
         """A statement over buffers."""
+        if self._whole.stream is not None and number in (self._whole.stream.first, self._whole.stream.last):
+            self._free.clear()
         target, over = statement.target.name, []
         for name in statement.operands:
             over += [name] if self._last[name] == number and name in self._names and name not in self._once else []

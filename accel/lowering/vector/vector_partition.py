@@ -5,7 +5,7 @@ Neighbours go together as long as their axes are the same and the machine can ho
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tvm import ir, relax
 
@@ -16,13 +16,16 @@ from accel.frontend.integer_recovery.recover_integers import HOST_NODES
 from accel.lowering.analysis.arithmetic import operations_of
 from accel.lowering.analysis.composite import is_composite_call, read_composite
 from accel.lowering.ir.function_attributes import (
+    ATTENTION,
     HOST_REASON,
     JOINED,
     LAUNCHES,
     REGION,
     VECTOR_REASONS,
+    AttentionChoice,
     LaunchInfo,
     VectorValues,
+    dump_choices,
     dump_launches,
     dump_region,
     region_of,
@@ -30,16 +33,38 @@ from accel.lowering.ir.function_attributes import (
 )
 from accel.lowering.ir.host_runs import free_vars, main_results
 from accel.lowering.kinds.registry import launch_kind
+from accel.lowering.vector.attention_choice import (
+    Attention,
+    AttentionOption,
+    Costs,
+    attention_parts,
+    choose_attentions,
+)
 from accel.lowering.vector.block_statements import UnsaidError
 from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
-from accel.lowering.vector.instruction_cover import UncoverableError, home_memory, runs_programs
+from accel.lowering.vector.instruction_cover import (
+    UncoverableError,
+    home_memory,
+    multiplies_floats,
+    runs_programs,
+)
+from accel.lowering.vector.key_blocks import Part, cover_key_blocks, joined
 from accel.lowering.vector.legal_statements import Legalizer
 from accel.lowering.vector.program_groups import Group, MisfitError
-from accel.lowering.vector.program_tiles import Statements, cut_program, obstacle, without_repeats
+from accel.lowering.vector.program_tiles import (
+    Statements,
+    cut_program,
+    dram_bytes,
+    obstacle,
+    streamed_programs,
+    without_repeats,
+)
 from accel.lowering.vector.whole_floats import LegalOperator, Range
 from accel.region.composite_attributes import COMPOSITE
 from accel.region.kinds import AnyRegion, Region, VectorRegion
+from accel.region.vector_program import VectorProgram
 
+_TRIED_TILINGS = 4  # of attention over blocks of keys, that are timed
 _IMAGE = 4  # axes of what lies in tiles, of channels and pixels
 
 VECTOR = "vector"
@@ -51,7 +76,11 @@ Price = Callable[[AnyRegion], int | None]
 
 
 def place_vector_programs(
-    module: ir.IRModule, target: Target, price: Price, host_nodes: Mapping[str, str] | None = None
+    module: ir.IRModule,
+    target: Target,
+    price: Price,
+    host_nodes: Mapping[str, str] | None = None,
+    attention: AttentionOption = "unfused",
 ) -> ir.IRModule:
     """Returns the module with launches of vector programs in place of host operators; unchanged for most machines.
 
@@ -63,12 +92,42 @@ def place_vector_programs(
         target: what it is for.
         price: of regions.
         host_nodes: nodes of the model that the host shall run, with why.
+        attention: whether attention goes over blocks of keys as one program, see :mod:`attention_choice`.
     """
     if not runs_programs(target):
         return module
     operators = target.derived(_Operators)
     home = home_memory(target.accelerator) or ""
-    return _Placement(module, target, home, operators, price, host_nodes or {}).module()
+
+    def placed(fused: Sequence[Attention]) -> _Placement:
+        return _Placement(module, target, home, operators, priced, host_nodes or {}, fused)
+
+    priced = _Priced(price)
+    usual = placed(())
+    if attention == "unfused" or not multiplies_floats(target):
+        return usual.module()
+    found = usual.attentions()
+    if not found:
+        return usual.module()
+    otherwise = placed(found)
+    chosen, choices = choose_attentions(found, usual.costs_of, otherwise.costs_of, always=attention == "fused")
+    best = usual if not chosen else otherwise if len(chosen) == len(found) else placed(chosen)
+    return best.module(choices)
+
+
+class _Priced:
+    """The cycles of regions, each kind once: regions that differ in numbers alone have the same."""
+
+    def __init__(self, price: Price) -> None:
+        self._price = price
+        self._cycles: dict[str, int | None] = {}
+
+    def __call__(self, region: AnyRegion) -> int | None:
+        """Returns the cycles of a region; None where they cannot be said."""
+        key = without_numbers(region)
+        if key not in self._cycles:
+            self._cycles[key] = self._price(region)
+        return self._cycles[key]
 
 
 class _Operators:
@@ -77,6 +136,31 @@ class _Operators:
     def __init__(self, target: Target) -> None:
         self._target, self._legalizer = target, Legalizer()
         self._known: dict[int, tuple[LegalOperator, CoveredOperator | str]] = {}
+        self._attentions: dict[str, CoveredOperator | None] = {}
+
+    def legal(
+        self,
+        value: ir.Call,
+        result: relax.TensorType,
+        composite: relax.Function | None,
+        ranges: Mapping[relax.Expr, Range],
+    ) -> tuple[LegalOperator, list[relax.Expr]]:
+        """Returns an operator as statements, and its operands.
+
+        Raises:
+            UnsaidError: no statement says it.
+        """
+        return self._legalizer.read(value, result, composite, ranges)
+
+    def attention(self, operator: LegalOperator, home: str) -> CoveredOperator | None:
+        """Returns an operator over blocks of keys as instructions do it; None where it is no attention, or none do."""
+        key = f"{operator.inputs} {dict(operator.tensors)} {operator.statements}"
+        if key not in self._attentions:
+            try:
+                self._attentions[key] = cover_key_blocks(operator, self._target, home)
+            except UncoverableError:
+                self._attentions[key] = None
+        return self._attentions[key]
 
     def read(
         self,
@@ -116,6 +200,7 @@ class _Placement:
         operators: _Operators,
         price: Price,
         host_nodes: Mapping[str, str],
+        fused: Sequence[Attention],
     ) -> None:
         self._module, self._accelerator, self._home, self._operators = module, target.accelerator, home, operators
         self._contraction = target.contraction
@@ -123,8 +208,9 @@ class _Placement:
         self._bindings = [binding for block in main.body.blocks for binding in block.bindings]
         self._at = {binding.var: number for number, binding in enumerate(self._bindings)}
         self._nodes: dict[str, str] = json.loads(str(main.attrs[HOST_NODES])) if HOST_NODES in main.attrs else {}
-        self._host_nodes, self._price = host_nodes, price
-        self._cycles: dict[str, int | None] = {}
+        self._host_nodes, self._priced = host_nodes, price
+        self._fused = {each.members[-1]: each for each in fused}
+        self._in_fused = {var for each in fused for var in each.members}
         self._results = set(main_results(main))
         self._readers: dict[relax.Expr, list[relax.Expr]] = defaultdict(list)
         for binding in self._bindings:
@@ -133,11 +219,17 @@ class _Placement:
         self._groups: dict[relax.Var, Group] = {}
         self._ranges: dict[relax.Expr, Range] = {}
         self._reasons: dict[str, str] = {}
+        self._place()
 
-    def module(self) -> ir.IRModule:
-        """The module with its launches."""
+    def _place(self) -> None:
+        """Let each binding go into a group, or stay on the host for a reason."""
         for binding in self._bindings:
             name = str(binding.var.name)
+            if binding.var in self._in_fused:
+                if binding.var in self._fused:
+                    group = self._group_of(self._fused[binding.var])
+                    self._groups |= dict.fromkeys(group.members, group)
+                continue
             if (left := self._host_nodes.get(self._nodes.get(name, ""))) is not None:
                 self._reasons[name] = left
                 continue
@@ -145,6 +237,61 @@ class _Placement:
                 self._take(binding)
             except (UnsaidError, UncoverableError, MisfitError) as error:
                 self._reasons[name] = str(error)
+
+    def _group_of(self, attention: Attention) -> Group:
+        """Attention over blocks of keys as a group."""
+        group = Group(self._home)
+        group.join(attention.members[-1], attention.covered, attention.given)
+        group.members = list(attention.members)
+        return group
+
+    def attentions(self) -> list[Attention]:
+        """All attention that may go over blocks of keys, of which the smallest tiles fit."""
+        found: list[Attention] = []
+        taken: set[relax.Expr] = set()
+        for binding in self._bindings:
+            parts = attention_parts(binding.var, self._legal_part, self._readers, self._results)
+            for members in parts:
+                if taken.intersection(part.var for part in members):
+                    continue
+                operator, given = joined(members)
+                covered = self._operators.attention(operator, self._home)
+                if covered is None:
+                    continue
+                attention = Attention(tuple(part.var for part in members), covered, tuple(given))
+                if not self._obstacle(self._group_of(attention)):
+                    found.append(attention)
+                    taken.update(attention.members)
+                    break
+        return found
+
+    def _legal_part(self, var: relax.Expr) -> Part | None:
+        """What makes a variable as statements; None of what is no operator that programs may do."""
+        if var not in self._at or str(var.name) in self._host_nodes or not isinstance(var.ty, relax.TensorType):
+            return None
+        value = self._bindings[self._at[var]].value
+        if self._nodes.get(str(var.name), "") in self._host_nodes or not isinstance(value, ir.Call):
+            return None
+        if is_composite_call(self._module, value):
+            return None
+        try:
+            return Part(var, *self._operators.legal(value, var.ty, None, self._ranges))
+        except UnsaidError:
+            return None
+
+    def costs_of(self, variables: Collection[relax.Var]) -> Costs:
+        """What the programs take that compute any of ``variables``, and all variables that they compute."""
+        groups = {id(group): group for var in variables if (group := self._groups.get(var)) is not None}
+        programs = [self._program(self._statements(each)[0]) for each in groups.values() if each.computes]
+        prices = [self._priced(VectorRegion(program)) for program in programs]
+        members = {var for group in groups.values() for var in group.members} | {*variables}
+        left = any(var not in self._groups for var in variables)
+        cycles = None if left or None in prices else sum(price or 0 for price in prices)
+        return Costs(cycles, sum(map(dram_bytes, programs)), frozenset(members), on_host=left)
+
+    def module(self, choices: Sequence[AttentionChoice] = ()) -> ir.IRModule:
+        """The module with its launches; ``choices`` say how attention was placed."""
+        self._choices = choices
         return self._rebuilt()
 
     def _take(self, binding: relax.VarBinding) -> None:
@@ -212,13 +359,6 @@ class _Placement:
         cycles, otherwise = self._priced(VectorRegion(program)), self._priced(region)
         return cycles is not None and otherwise is not None and cycles < otherwise
 
-    def _priced(self, region: AnyRegion) -> int | None:
-        """The cycles of a region, or of one that differs in numbers alone."""
-        key = without_numbers(region)
-        if key not in self._cycles:
-            self._cycles[key] = self._price(region)
-        return self._cycles[key]
-
     def _grown(
         self, group: Group, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]
     ) -> Group | None:
@@ -258,7 +398,7 @@ class _Placement:
         left = [whole.store(var) for var in outside]
         given = {each.dram: value for (value, _), each in whole.operands.items()}
         extents, statements = tuple(whole.extents), tuple(whole.statements)
-        found = Statements(extents, whole.tensors, tuple(given), tuple(left), statements)
+        found = Statements(extents, whole.tensors, tuple(given), tuple(left), statements, whole.stream)
         return without_repeats(found), list(given.values()), outside
 
     def _is_read_outside(self, var: relax.Var, group: Group) -> bool:
@@ -276,14 +416,25 @@ class _Placement:
                 bindings.append(binding)
                 continue
             statements, given, outside = self._statements(group)
-            program = cut_program(statements, self._accelerator)
-            assert program is not None, "the smallest tile fits"
+            program = self._program(statements)
             function = self._function(VectorRegion(program), builder, functions)
             made = self._call(function, given, outside, builder)
             values = VectorValues(_names(group.members), _names(given), _names(outside))
             launches[str(made[0].var.name)] = self._info(group, values, len(launches))
             bindings += made
         return self._with_main(builder.get(), bindings, launches)
+
+    def _program(self, statements: Statements) -> VectorProgram:
+        """A program in its best tiles; with a stream the fastest of some, as far as that can be said."""
+        if statements.stream is None:
+            program = cut_program(statements, self._accelerator)
+            assert program is not None, "the smallest tile fits"
+            return program
+        found = streamed_programs(statements, self._accelerator)[:_TRIED_TILINGS]
+        assert found, "the smallest tile fits"
+        cycles = [self._priced(VectorRegion(program)) for program in found]
+        known = [(price, number) for number, price in enumerate(cycles) if price is not None]
+        return found[min(known)[1] if known else 0]
 
     def _in_order(self) -> Iterator[tuple[relax.VarBinding, Group | None]]:
         """The bindings that stay, and each group once, behind what they read; else as they were."""
@@ -313,6 +464,8 @@ class _Placement:
             LAUNCHES: dump_launches(launches),
             VECTOR_REASONS: json.dumps(self._reasons),
         }
+        if self._choices:
+            attrs[ATTENTION] = dump_choices(self._choices)
         body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
         rebuilt = relax.Function(main.params, body, main.ret_ty, is_pure=True)
         module.update_func(module.get_global_var("main"), rebuilt.with_attrs(attrs))
