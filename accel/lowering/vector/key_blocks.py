@@ -8,7 +8,7 @@ normalizer calculation for softmax, 2018). What the weights are divided by divid
 The pattern is one of statements: of what is read and reduced along which axis, whatever operators it came of.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -37,17 +37,23 @@ class Part:
 def joined(parts: Iterable[Part]) -> tuple[LegalOperator, list[relax.Expr]]:
     """Returns operators, each behind those that it reads, as one; and the operands that its inputs stand for.
 
-    Each use of an operand is an input of its own, as it may be read along other axes.
+    Each use of an operand is an input of its own, as it may be read along other axes. What is only moved is read where
+    it was.
     """
     made: dict[relax.Expr, str] = {}
     tensors: dict[str, LegalTensor] = {}
     given: list[relax.Expr] = []
     inputs: list[str] = []
     statements: list[LegalStatement] = []
+    moved: dict[relax.Expr, Part] = {}
     result = ""
     for number, part in enumerate(parts):
-        operator, names = part.operator, dict[str, str]()
-        for name, value in zip(operator.inputs, part.given, strict=True):
+        if moves(part.operator):
+            moved[part.var] = part
+            continue
+        operator, given_here = _read_where_it_was(part, moved)
+        names = dict[str, str]()
+        for name, value in zip(operator.inputs, given_here, strict=True):
             if value in made:
                 names[name] = made[value]
                 continue
@@ -61,10 +67,48 @@ def joined(parts: Iterable[Part]) -> tuple[LegalOperator, list[relax.Expr]]:
     return LegalOperator(tensors, tuple(inputs), result, tuple(statements)), given
 
 
+def _read_where_it_was(part: Part, moved: Mapping[relax.Expr, Part]) -> tuple[LegalOperator, list[relax.Expr]]:
+    """An operator, with operands before they were moved; and these."""
+    operator, given = part.operator, list(part.given)
+    for place, name in enumerate(operator.inputs):
+        while (move := moved.get(given[place])) is not None:
+            (step,) = move.operator.statements
+            source = step.value
+            assert isinstance(source, Access)
+
+            def elsewhere(
+                leaf: Access, name: str = name, target: Access = step.target, source: Access = source
+            ) -> Access:
+                if leaf.name != name:
+                    return leaf
+                at = dict(zip(target.indices, leaf.indices, strict=True))
+                return Access(name, tuple(at[index] if isinstance(index, str) else index for index in source.indices))
+
+            tensors = {**operator.tensors, name: move.operator.tensors[source.name]}
+            statements = tuple(_with_accesses(statement, elsewhere) for statement in operator.statements)
+            operator, given[place] = replace(operator, tensors=tensors, statements=statements), move.given[0]
+    return operator, given
+
+
+def moves(operator: LegalOperator) -> bool:
+    """Returns whether an operator gives each element of its one operand another place, and does nothing else."""
+    if len(operator.statements) != 1 or len(operator.inputs) != 1:
+        return False
+    (statement,) = operator.statements
+    value, target = statement.value, statement.target
+    if statement.combiner is not None or not isinstance(value, Access):
+        return False
+    alike = sorted(value.axes) == sorted(target.axes) and len({*target.axes}) == len(target.axes)
+    return alike and operator.tensors[value.name].dtype == operator.tensors[target.name].dtype
+
+
+def _with_accesses(statement: LegalStatement, change: Callable[[Access], Access]) -> LegalStatement:
+    whole = Statement(statement.target, statement.combiner, statement.value).with_accesses(change)
+    return replace(statement, target=whole.target, value=whole.value)
+
+
 def _renamed(statement: LegalStatement, names: Mapping[str, str]) -> LegalStatement:
-    whole = Statement(statement.target, statement.combiner, statement.value)
-    made = whole.with_accesses(lambda leaf: replace(leaf, name=names[leaf.name]))
-    return replace(statement, target=made.target, value=made.value)
+    return _with_accesses(statement, lambda leaf: replace(leaf, name=names[leaf.name]))
 
 
 def multiplies(operator: LegalOperator) -> bool:
@@ -279,6 +323,28 @@ def cover_key_blocks(operator: LegalOperator, target: Target, home: str) -> Cove
     )
     stream = Stream(int(found.axis[1:]), len(begin), len(begin) + len(block))
     return covered(operator, axes, cover, [*begin, *block, *end], stream)
+
+
+def cover_sum_blocks(operator: LegalOperator, target: Target, home: str) -> CoveredOperator | None:
+    """Returns a sum of products over blocks of what is summed, as instructions do it; None of anything else.
+
+    Raises:
+        UncoverableError: instructions do not do it.
+    """
+    if len(operator.statements) != 1 or not multiplies(operator):
+        return None
+    axes = OperatorAxes(operator)
+    whole = axes.statement(0, operator.statements[0])
+    if len(whole.reduced) != 1 or operator.statements[0].start != 0:
+        return None
+    lying = {
+        name: Lying(tensor.dtype, home if tensor.dtype == FLOAT else "") for name, tensor in operator.tensors.items()
+    }
+    extents = {axis_name(axis): extent for axis, extent in enumerate(axes.extents)}
+    cover = InstructionCover(target, home, lying, extents, {})
+    begin, block = cover.statement(Statement(whole.target, None, Literal(0.0)), None), cover.onto(whole)
+    stream = Stream(int(whole.reduced[0][1:]), len(begin), len(begin) + len(block))
+    return covered(operator, axes, cover, [*begin, *block], stream)
 
 
 def _of(steps: Iterable[_Step]) -> Iterable[Statement]:

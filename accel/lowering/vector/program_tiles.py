@@ -4,16 +4,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from accel.accelerator.document import Accelerator
 from accel.accelerator.memories import Memory
-from accel.expression.syntax_tree import Access, Literal, Statement
+from accel.expression.syntax_tree import Access, Binary, Literal, Statement
 from accel.region.tilings import tile_extents
-from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor, axis_name, loaded_once
+from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor, loaded_once
 
 _WANTED_TILES = 8  # of a program: loads, arithmetic and stores then overlap but for an eighth
-_BEGINNING = 32  # cycles that the beginning and the end of an instruction are worth
 _FEW_ELEMENTS = 4096  # of a tile: in fewer the latency of each instruction counts for more than that
 
 
@@ -32,6 +29,11 @@ class Statements:
     stream: Stream | None = None
 
     @property
+    def is_priced(self) -> bool:
+        """Whether what it moves depends on its tiles so much that these are priced: products, and blocks."""
+        return self.stream is not None or any(map(sums_products, self.statements))
+
+    @property
     def rows(self) -> tuple[int, ...]:
         """The axes along which the program can be cut, outermost first: those of all results, none of it reduced."""
         reduced = {int(axis[1:]) for statement in self.statements for axis in statement.reduced}
@@ -39,78 +41,29 @@ class Statements:
         return tuple(axis for axis in common if all(axis in self.tensors[name].axes for name in self.results))
 
 
+def sums_products(statement: Statement) -> bool:
+    """Returns whether a statement sums products of two tensors."""
+    value = statement.value
+    if statement.combiner != "+" or not isinstance(value, Binary) or value.operator != "*":
+        return False
+    return isinstance(value.left, Access) and isinstance(value.right, Access)
+
+
 def cut_program(whole: Statements, accelerator: Accelerator) -> VectorProgram | None:
     """Returns a program in tiles that fit its memories; None if not even the smallest do."""
     uncut: dict[tuple[int, ...], VectorProgram] = {}
-    lanes = _lanes(whole.tensors.values(), accelerator)
+    lanes = lanes_of(whole.tensors.values(), accelerator)
     best: tuple[tuple[float, int], VectorProgram] | None = None
     for tile in _tiles(whole.extents, whole.rows):
         cut = tuple(axis for axis, extent in enumerate(whole.extents) if tile[axis] < extent)
         if any(tile[axis] % count for axis, count in lanes.items()):
             continue
         if cut not in uncut:
-            uncut[cut] = _placed(whole, cut)
+            uncut[cut] = placed(whole, cut)
         price = _price(whole.extents, tile)
-        if (best is None or price < best[0]) and _fits(uncut[cut], tile, accelerator):
+        if (best is None or price < best[0]) and fits(uncut[cut], tile, accelerator):
             best = price, replace(uncut[cut], tile=tile)
     return None if best is None else best[1]
-
-
-def streamed_programs(whole: Statements, accelerator: Accelerator) -> list[VectorProgram]:
-    """Returns a program with a stream in tiles and blocks that fit its memories, the cheapest by estimate first.
-
-    Of tiles along each axis the one with the best block.
-    """
-    assert whole.stream is not None
-    axis, lanes = whole.stream.axis, _lanes(whole.tensors.values(), accelerator)
-    uncut: dict[tuple[int, ...], VectorProgram] = {}
-    found: list[tuple[float, VectorProgram]] = []
-    for tile in _tiles(whole.extents, whole.rows):
-        best: tuple[float, VectorProgram] | None = None
-        for block in tile_extents(whole.extents[axis]):
-            cut_tile = (*tile[:axis], block, *tile[axis + 1 :])
-            if any(cut_tile[each] % count for each, count in lanes.items()):
-                continue
-            cut = tuple(each for each, extent in enumerate(whole.extents) if cut_tile[each] < extent)
-            if cut not in uncut:
-                uncut[cut] = _placed(whole, cut)
-            made = replace(uncut[cut], tile=cut_tile)
-            price = _streamed_price(made, accelerator)
-            if (best is None or price < best[0]) and _fits(made, cut_tile, accelerator):
-                best = price, made
-        if best is not None:
-            found.append(best)
-    return [program for _, program in sorted(found, key=lambda each: each[0])]
-
-
-def _streamed_price(program: VectorProgram, accelerator: Accelerator) -> float:
-    """The cycles of a program's copies, and of beginning its instructions."""
-    assert program.stream is not None
-    blocks = -(-program.extents[program.stream.axis] // program.tile[program.stream.axis])
-    tiles = math.prod(-(-program.extents[axis] // program.tile[axis]) for axis in program.tiled)
-    inside = program.stream.last - program.stream.first
-    begun = tiles * (blocks * inside + len(program.statements) - inside)
-    return dram_bytes(program) / accelerator.dram.bus_bytes + begun * _BEGINNING
-
-
-def dram_bytes(program: VectorProgram) -> int:
-    """Returns the bytes that the loads and stores of a program move, all tiles together."""
-    total = 0
-    for statement in program.parsed:
-        outside = [name for name in (statement.target.name, *statement.operands) if not program.tensor(name).memory]
-        looked = {table.name for table in statement.looked_up}
-        for tensor in (program.tensor(name) for name in outside if name not in looked):
-            own = [axis for axis in tensor.axes if axis != UNIT]
-            again = () if statement.target.name in program.shared else (axis for axis in program.cut if axis not in own)
-            streams = program.stream is not None and axis_name(program.stream.axis) in statement.axes
-            times = math.prod(
-                -(-program.extents[axis] // program.tile[axis])
-                for axis in again
-                if program.stream is None or axis != program.stream.axis or streams
-            )
-            size = math.prod(program.extents[axis] for axis in own) * np.dtype(tensor.dtype).itemsize
-            total += times * size
-    return total
 
 
 def best_tile(
@@ -127,14 +80,18 @@ def best_tile(
         accelerator: what it is for.
         suits: whether tiles will do.
     """
-    if program.stream is not None:  # whose tiles were chosen with its blocks
-        return program if suits(program.tile) else None
     tensors = {tensor.name: tensor for tensor in program.tensors}
     names = [tensor.name for tensor in program.in_dram]
     first = len(names) - program.results
-    whole = Statements(program.extents, tensors, tuple(names[:first]), tuple(names[first:]), program.parsed)
+    whole = Statements(
+        program.extents, tensors, tuple(names[:first]), tuple(names[first:]), program.parsed, program.stream
+    )
+    if whole.is_priced and suits(program.tile):
+        return program
+    if whole.stream is not None:  # whose tiles were chosen with its blocks
+        return None
     rows = whole.rows if order is None else [axis for axis in order if axis in whole.rows]
-    lanes = _lanes(program.on_chip, accelerator)
+    lanes = lanes_of(program.on_chip, accelerator)
     best: tuple[tuple[float, int], VectorProgram] | None = None
     for tile in _tiles(program.extents, rows):
         price = _price(program.extents, tile)
@@ -144,7 +101,7 @@ def best_tile(
             continue
         cut = any(part < extent for part, extent in zip(tile, program.extents, strict=True))
         made = replace(program, tile=tile, contexts=2 if cut else 1)
-        if _fits(made, tile, accelerator):
+        if fits(made, tile, accelerator):
             best = price, made
     return None if best is None else best[1]
 
@@ -154,7 +111,7 @@ def obstacle(whole: Statements, accelerator: Accelerator) -> str:
     for tensor in whole.tensors.values():
         if tensor.memory and (found := _lane_obstacle(tensor, whole, accelerator.memory(tensor.memory))):
             return found
-    lanes = _lanes(whole.tensors.values(), accelerator)
+    lanes = lanes_of(whole.tensors.values(), accelerator)
     tile = tuple(
         min(lanes.get(axis, 1), extent) if axis in whole.rows else extent for axis, extent in enumerate(whole.extents)
     )
@@ -162,11 +119,11 @@ def obstacle(whole: Statements, accelerator: Accelerator) -> str:
         axis = whole.stream.axis
         tile = (*tile[:axis], min(lanes.get(axis, 1), whole.extents[axis]), *tile[axis + 1 :])
     cut = tuple(axis for axis, extent in enumerate(whole.extents) if tile[axis] < extent)
-    return "" if _fits(_placed(whole, cut), tile, accelerator) else "not even one row of it fits the memories"
+    return "" if fits(placed(whole, cut), tile, accelerator) else "not even one row of it fits the memories"
 
 
-def _lanes(tensors: Iterable[VectorTensor], accelerator: Accelerator) -> dict[int, int]:
-    """The axes whose elements lie side by side in an element of a memory, and how many do."""
+def lanes_of(tensors: Iterable[VectorTensor], accelerator: Accelerator) -> dict[int, int]:
+    """Returns the axes whose elements lie side by side in an element of a memory, and how many do."""
     found: dict[int, int] = {}
     for tensor in tensors:
         count = accelerator.memory(tensor.memory).element_count if tensor.memory else 1
@@ -246,8 +203,8 @@ def _price(extents: Sequence[int], tile: Sequence[int]) -> tuple[float, int]:
     return 1 / min(tiles, _WANTED_TILES) + _FEW_ELEMENTS / math.prod(tile) / _WANTED_TILES, tiles
 
 
-def _fits(program: VectorProgram, tile: Sequence[int], accelerator: Accelerator) -> bool:
-    """Whether a program, however it is cut along its axes, fits with such tiles."""
+def fits(program: VectorProgram, tile: Sequence[int], accelerator: Accelerator) -> bool:
+    """Returns whether a program, however it is cut along its axes, fits with such tiles."""
     if program.stream is not None:
         return _fits_streamed(program, tile, program.stream, accelerator)
     used: dict[str, int] = {}
@@ -278,8 +235,11 @@ def _fits_streamed(program: VectorProgram, tile: Sequence[int], stream: Stream, 
     return accelerator.fits(used)
 
 
-def _placed(whole: Statements, cut: tuple[int, ...]) -> VectorProgram:
-    """The program with tiles of one element along ``cut``; its tensors share buffers if they are not needed at once."""
+def placed(whole: Statements, cut: tuple[int, ...]) -> VectorProgram:
+    """Returns the program with tiles of one element along ``cut``.
+
+    Its tensors share buffers if they are not needed at once.
+    """
     once = loaded_once(whole.statements, whole.tensors, cut)
     buffers = _Buffers(whole, once)
     statements = [buffers.placed(number, statement) for number, statement in enumerate(whole.statements)]

@@ -4,6 +4,7 @@ Neighbours go together as long as their axes are the same and the machine can ho
 """
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -48,15 +49,15 @@ from accel.lowering.vector.instruction_cover import (
     multiplies_floats,
     runs_programs,
 )
-from accel.lowering.vector.key_blocks import Part, cover_key_blocks, joined
+from accel.lowering.vector.key_blocks import Part, cover_key_blocks, cover_sum_blocks, joined
 from accel.lowering.vector.legal_statements import Legalizer
+from accel.lowering.vector.priced_tiles import dram_bytes, priced_programs
 from accel.lowering.vector.program_groups import Group, MisfitError
 from accel.lowering.vector.program_tiles import (
     Statements,
     cut_program,
-    dram_bytes,
     obstacle,
-    streamed_programs,
+    sums_products,
     without_repeats,
 )
 from accel.lowering.vector.whole_floats import LegalOperator, Range
@@ -152,6 +153,13 @@ class _Operators:
         """
         return self._legalizer.read(value, result, composite, ranges)
 
+    def sum_in_blocks(self, operator: LegalOperator, home: str) -> CoveredOperator | None:
+        """Returns a sum of products over blocks of what is summed, as instructions do it; None where none do."""
+        try:
+            return cover_sum_blocks(operator, self._target, home)
+        except UncoverableError:
+            return None
+
     def attention(self, operator: LegalOperator, home: str) -> CoveredOperator | None:
         """Returns an operator over blocks of keys as instructions do it; None where it is no attention, or none do."""
         key = f"{operator.inputs} {dict(operator.tensors)} {operator.statements}"
@@ -210,6 +218,7 @@ class _Placement:
         self._nodes: dict[str, str] = json.loads(str(main.attrs[HOST_NODES])) if HOST_NODES in main.attrs else {}
         self._host_nodes, self._priced = host_nodes, price
         self._fused = {each.members[-1]: each for each in fused}
+        self._tiles: dict[str, list[tuple[float, VectorProgram]]] = {}
         self._in_fused = {var for each in fused for var in each.members}
         self._results = set(main_results(main))
         self._readers: dict[relax.Expr, list[relax.Expr]] = defaultdict(list)
@@ -318,11 +327,33 @@ class _Placement:
             if grown is not None:
                 self._groups |= dict.fromkeys(grown.members, grown)
                 return
+        self._groups[var] = self._alone(var, operator, given)
+
+    def _alone(self, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]) -> Group:
+        """An operator as a group: block by block, if it is a sum of products that is better so.
+
+        Raises:
+            UncoverableError: it does not fit.
+        """
         alone = Group(self._home)
         alone.join(var, operator, given)
-        if why := self._obstacle(alone):
+        why = self._obstacle(alone)
+        blocks = self._in_blocks(var) if any(map(sums_products, operator.statements)) else None
+        if blocks is not None and (why or self._estimate(blocks) < self._estimate(alone)):
+            return blocks
+        if why:
             raise UncoverableError(why)
-        self._groups[var] = alone
+        return alone
+
+    def _in_blocks(self, var: relax.Var) -> Group | None:
+        """A sum of products over blocks of what is summed as a group; None where that does not fit."""
+        part = self._legal_part(var)
+        covered = None if part is None else self._operators.sum_in_blocks(part.operator, self._home)
+        if part is None or covered is None:
+            return None
+        group = Group(self._home)
+        group.join(var, covered, part.given)
+        return None if self._obstacle(group) else group
 
     def _is_bound(self, value: ir.Call, composite: relax.Function) -> bool:
         """Whether a composite multiplies, is part of another region, or lies in tiles: an image that regions read.
@@ -367,7 +398,12 @@ class _Placement:
             grown.join(var, operator, given)
         except MisfitError:
             return None
-        return None if self._obstacle(grown) else grown
+        if self._obstacle(grown):
+            return None
+        if any(map(sums_products, operator.statements)):  # whose operands may be read again for each tile of the rest
+            alone = self._alone(var, operator, given)
+            return grown if self._estimate(grown) <= self._estimate(group) + self._estimate(alone) else None
+        return grown
 
     def _depends(self, value: relax.Expr, group: Group) -> bool:
         """Whether a value from outside comes of a group."""
@@ -425,16 +461,27 @@ class _Placement:
         return self._with_main(builder.get(), bindings, launches)
 
     def _program(self, statements: Statements) -> VectorProgram:
-        """A program in its best tiles; with a stream the fastest of some, as far as that can be said."""
-        if statements.stream is None:
+        """A program in its best tiles; where these are priced the fastest of some, as far as that can be said."""
+        found = self._priced_programs(statements) if statements.is_priced else []
+        if not found:
             program = cut_program(statements, self._accelerator)
             assert program is not None, "the smallest tile fits"
             return program
-        found = streamed_programs(statements, self._accelerator)[:_TRIED_TILINGS]
-        assert found, "the smallest tile fits"
-        cycles = [self._priced(VectorRegion(program)) for program in found]
+        cycles = [self._priced(VectorRegion(program)) for _, program in found]
         known = [(price, number) for number, price in enumerate(cycles) if price is not None]
-        return found[min(known)[1] if known else 0]
+        return found[min(known)[1] if known else 0][1]
+
+    def _priced_programs(self, statements: Statements) -> list[tuple[float, VectorProgram]]:
+        """A program in the tiles that are estimated to be the best."""
+        key = repr(statements)
+        if key not in self._tiles:
+            self._tiles[key] = priced_programs(statements, self._accelerator, _TRIED_TILINGS)
+        return self._tiles[key]
+
+    def _estimate(self, group: Group) -> float:
+        """The cycles of a group, by the bytes that it moves and the instructions that begin; infinite if none fits."""
+        found = self._priced_programs(self._statements(group)[0])
+        return found[0][0] if found else math.inf
 
     def _in_order(self) -> Iterator[tuple[relax.VarBinding, Group | None]]:
         """The bindings that stay, and each group once, behind what they read; else as they were."""
