@@ -99,7 +99,13 @@ def import_model(done: Quantised) -> Imported:
     job = done.job
     requantize, _ = requantisation(job.target)
     balances = Capabilities.of(job.target).balances
-    imported = import_integer_model(done.model, requantize, balances=balances, keeps_floats=rounds_floats(job.target))
+    imported = import_integer_model(
+        done.model,
+        requantize,
+        balances=balances,
+        keeps_floats=rounds_floats(job.target),
+        float_products=multiplies_floats(job.target) and not is_quantised(job.original),
+    )
     _check_nodes(job.options.host_nodes, imported.operators)
     _check_tensors(job.options.intermediates, job.original)
     if job.reference is not None and not rounds_floats(job.target):

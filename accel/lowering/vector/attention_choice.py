@@ -8,7 +8,7 @@ from tvm import relax
 
 from accel.lowering.ir.function_attributes import AttentionChoice, AttentionCosts
 from accel.lowering.vector.covered_operators import CoveredOperator
-from accel.lowering.vector.key_blocks import Part, moves, multiplies
+from accel.lowering.vector.key_blocks import Part, converts, moves, multiplies
 
 AttentionOption = Literal["auto", "fused", "unfused"]
 """Where attention goes over blocks of keys: where that takes fewer cycles, wherever it fits, or nowhere."""
@@ -78,23 +78,23 @@ def attention_parts(
             pending_vars += more
         inner = between - {last}
         if not inner.intersection(results) and all(between.issuperset(readers[var]) for var in inner):
-            yield _in_order(_with_movement({var: parts[var] for var in between}, part_of, readers, results))
+            yield _in_order(_with_makers({var: parts[var] for var in between}, part_of, readers, results))
 
 
-def _with_movement(
+def _with_makers(
     parts: dict[relax.Expr, Part],
     part_of: Callable[[relax.Expr], Part | None],
     readers: Mapping[relax.Expr, Sequence[relax.Expr]],
     results: Collection[relax.Expr],
 ) -> list[Part]:
-    """Parts with what only moves their operands, for them alone."""
+    """Parts with what only moves or converts their operands, element by element, for them alone."""
     found, pending = dict(parts), [value for part in parts.values() for value in part.given]
     while pending:
         value = pending.pop()
         if value in found or value in results or not found.keys() >= set(readers.get(value, ())):
             continue
         part = part_of(value)
-        if part is not None and moves(part.operator):
+        if part is not None and (moves(part.operator) or converts(part.operator)):
             found[value] = part
             pending += part.given
     return list(found.values())

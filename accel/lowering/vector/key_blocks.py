@@ -102,6 +102,19 @@ def moves(operator: LegalOperator) -> bool:
     return alike and operator.tensors[value.name].dtype == operator.tensors[target.name].dtype
 
 
+def converts(operator: LegalOperator) -> bool:
+    """Returns whether an operator computes each element of its result of the one at the same place in one operand."""
+    alike = len({tensor.shape for tensor in operator.tensors.values()}) == 1
+    same = (leaf.indices == each.target.indices for each in operator.statements for leaf in _operands(each))
+    return (
+        alike and len(operator.inputs) == 1 and all(same) and all(each.combiner is None for each in operator.statements)
+    )
+
+
+def _operands(statement: LegalStatement) -> tuple[Access, ...]:
+    return Statement(statement.target, statement.combiner, statement.value).accesses
+
+
 def _with_accesses(statement: LegalStatement, change: Callable[[Access], Access]) -> LegalStatement:
     whole = Statement(statement.target, statement.combiner, statement.value).with_accesses(change)
     return replace(statement, target=whole.target, value=whole.value)

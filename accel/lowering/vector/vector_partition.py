@@ -49,7 +49,7 @@ from accel.lowering.vector.instruction_cover import (
     multiplies_floats,
     runs_programs,
 )
-from accel.lowering.vector.key_blocks import Part, cover_key_blocks, cover_sum_blocks, joined
+from accel.lowering.vector.key_blocks import Part, cover_key_blocks, cover_sum_blocks, joined, moves
 from accel.lowering.vector.legal_statements import Legalizer
 from accel.lowering.vector.priced_tiles import dram_bytes, priced_programs
 from accel.lowering.vector.program_groups import Group, MisfitError
@@ -294,9 +294,13 @@ class _Placement:
         programs = [self._program(self._statements(each)[0]) for each in groups.values() if each.computes]
         prices = [self._priced(VectorRegion(program)) for program in programs]
         members = {var for group in groups.values() for var in group.members} | {*variables}
-        left = any(var not in self._groups for var in variables)
+        left = any(var not in self._groups and not self._only_moves(var) for var in variables)
         cycles = None if left or None in prices else sum(price or 0 for price in prices)
         return Costs(cycles, sum(map(dram_bytes, programs)), frozenset(members), on_host=left)
+
+    def _only_moves(self, var: relax.Var) -> bool:
+        part = self._legal_part(var)
+        return part is not None and moves(part.operator)
 
     def module(self, choices: Sequence[AttentionChoice] = ()) -> ir.IRModule:
         """The module with its launches; ``choices`` say how attention was placed."""
