@@ -169,7 +169,7 @@ class _Tiles:
         statements = [tirx.AllocBuffer(buffer) for name, buffer in buffers.items() if name not in shared]
         body: tirx.Stmt = tirx.SeqStmt([*statements, *self._statements(buffers, place)])
         overlapping = max((axis for axis in program.tiled if counts[axis] > 1), default=None)
-        if program.stream is not None:  # whose blocks overlap
+        if program.stream is not None and program.stream.axis in program.cut:  # whose blocks overlap
             overlapping = None
         for axis in reversed(program.tiled):
             notes = (CONTEXTS_PRAGMA, program.contexts) if axis == overlapping and program.contexts > 1 else ()

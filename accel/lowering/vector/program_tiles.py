@@ -224,12 +224,13 @@ def _fits_streamed(program: VectorProgram, tile: Sequence[int], stream: Stream, 
     used: dict[str, int] = {}
     rest = [extent % part or part for extent, part in zip(program.extents, tile, strict=True)]
     block, last = tile[stream.axis], rest[stream.axis]
+    once = 1 if stream.axis in program.cut else program.contexts  # tiles overlap then, and else blocks
     copies = [(block, program.contexts)] if last == block else [(block, program.contexts), (last, 1)]
     tiles = [list(tile), rest] if any(rest[axis] != tile[axis] for axis in program.tiled) else [list(tile)]
     for tensor in program.on_chip:
         memory = accelerator.memory(tensor.memory)
         for part in tiles[:1] if tensor.name in program.shared else tiles:
-            for elements, count in copies if tensor.name in program.of_blocks else [(block, 1)]:
+            for elements, count in copies if tensor.name in program.of_blocks else [(block, once)]:
                 sizes = (elements if axis == stream.axis else part[axis] for axis in tensor.axes)
                 used[tensor.memory] = used.get(tensor.memory, 0) + count * -(-math.prod(sizes) // memory.element_count)
     return accelerator.fits(used)
