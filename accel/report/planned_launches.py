@@ -39,7 +39,7 @@ def planned_program(
         op=info.op,
         nodes=list(info.nodes),
         operators=[],
-        macs=0,
+        macs=info.macs,
         instructions=list(instructions),
         tiling=None,
         program=PlannedProgram(

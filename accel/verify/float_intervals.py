@@ -133,6 +133,8 @@ def _of_operand(program: VectorProgram, name: str, array: Array) -> Interval:
 def _evaluate(whole: Sequence[int], statement: Statement, values: dict[str, Interval]) -> Interval:
     """What a statement over axes of ``whole`` elements leaves in its target, with axes in the order of the access."""
     axes = statement.axes
+    if (products := _of_products(whole, statement, values)) is not None:
+        return products
 
     def aligned(access: Access) -> Interval:
         """An operand with an axis for each of the statement's; the target's come first, so each broadcasts."""
@@ -152,6 +154,49 @@ def _evaluate(whole: Sequence[int], statement: Statement, values: dict[str, Inte
         if statement.combiner is None:
             return _of_each_end(given, np.array)
         return _combined(statement, values[statement.target.name], given, len(statement.target.axes))
+
+
+def _of_products(whole: Sequence[int], statement: Statement, values: dict[str, Interval]) -> Interval | None:
+    """What a sum of products of two tensors leaves, without all products at once; None of others, and near the ends.
+
+    By middles and radii: ``a b`` is within ``|a| rb + ra |b| + ra rb`` of the product of the middles, and of n products
+    one after the other each is rounded n + 1 times at most.
+    """
+    value = statement.value
+    if statement.combiner != "+" or not isinstance(value, Binary) or value.operator != "*" or statement.looked_up:
+        return None
+    if not (isinstance(value.left, Access) and isinstance(value.right, Access)):
+        return None
+    left, right, before = values[value.left.name], values[value.right.name], values[statement.target.name]
+    if left.whole and right.whole:
+        return None
+    letters = {axis: chr(ord("a") + number) for number, axis in enumerate(statement.axes)}
+    parts = ("".join(letters[axis] for axis in each.axes) for each in (value.left, value.right, statement.target))
+    pattern = "{},{}->{}".format(*parts)
+
+    def summed(one: Float64, other: Float64) -> Float64:
+        return np.asarray(np.einsum(pattern, one, other, optimize=True))
+
+    (a, a_off), (b, b_off) = _middle(left), _middle(right)
+    a_most, b_most = np.abs(a) + a_off, np.abs(b) + b_off
+    magnitude = summed(a_most, b_most) + np.maximum(np.abs(before.low), np.abs(before.high))
+    if not magnitude.max(initial=0) < _MOST / 2:
+        return None
+    count = math.prod(whole[int(axis[1:])] for axis in statement.reduced)
+    gamma = (count + 1) * _ROUNDING / (1 - (count + 1) * _ROUNDING)
+    slack = gamma * magnitude + 2 * count * _LEAST
+    if a_off.any() or b_off.any():
+        slack = slack + (summed(np.abs(a), b_off) + summed(a_off, b_most))
+    middle = summed(a, b)
+    return Interval(before.low + middle - slack, before.high + middle + slack)
+
+
+def _middle(interval: Interval) -> tuple[Float64, Float64]:
+    """The middles of intervals, and how far their ends are from these at most."""
+    if interval.low is interval.high:
+        return interval.low, np.zeros_like(interval.low)
+    middle = (interval.low + interval.high) / 2
+    return middle, (interval.high - interval.low) / 2 + np.abs(middle) * 2.0**-50
 
 
 def _of_each_end(interval: Interval, change: Callable[[Float64], Float64]) -> Interval:

@@ -460,7 +460,7 @@ class _Placement:
             function = self._function(VectorRegion(program), builder, functions)
             made = self._call(function, given, outside, builder)
             values = VectorValues(_names(group.members), _names(given), _names(outside))
-            launches[str(made[0].var.name)] = self._info(group, values, len(launches))
+            launches[str(made[0].var.name)] = self._info(group, values, len(launches), program)
             bindings += made
         return self._with_main(builder.get(), bindings, launches)
 
@@ -575,12 +575,14 @@ class _Placement:
         name = str(var.name)
         return [self._nodes[name]] if name in self._nodes else []
 
-    def _info(self, group: Group, values: VectorValues, number: int) -> LaunchInfo:
+    def _info(self, group: Group, values: VectorValues, number: int, program: VectorProgram) -> LaunchInfo:
         names = [name for var in group.members for name in self._nodes_of(var)]
         nodes = tuple(dict.fromkeys(names))
         name = nodes[0] if nodes else f"{VECTOR}_{number}"
         done = operations_of(self._module, [self._bindings[self._at[var]] for var in group.members])
-        return LaunchInfo(name, VECTOR, nodes, 0, values=values, operations=done)
+        products = [statement for statement in program.parsed if sums_products(statement)]
+        macs = sum(math.prod(program.extents[axis] for axis in program.axes_of(each)) for each in products)
+        return LaunchInfo(name, VECTOR, nodes, macs, values=values, operations=done)
 
 
 def _names(values: Sequence[relax.Expr]) -> tuple[str, ...]:
