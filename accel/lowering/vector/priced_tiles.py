@@ -25,7 +25,7 @@ _COUNTS = sorted({base << power for base in (1, 3) for power in range(24)})  # o
 def priced_programs(whole: Statements, accelerator: Accelerator, most: int) -> list[tuple[float, VectorProgram]]:
     """Returns a program in tiles, and blocks, that fit its memories, with the cycles that are estimated for it.
 
-    The cheapest come first; they are ``most`` at most.
+    The cheapest come first; they are ``most`` at most. None is in all axes at most as large as one before it.
     """
     tiles = _candidates(whole)
     prices = _prices(whole, tiles, accelerator)
@@ -38,6 +38,8 @@ def priced_programs(whole: Statements, accelerator: Accelerator, most: int) -> l
     for number in order[:_MOST_TRIED]:
         tile = tuple(int(part) for part in tiles[number])
         if any(tile[axis] % count for axis, count in lanes.items()):
+            continue
+        if any(all(part <= large for part, large in zip(tile, known.tile, strict=True)) for _, known in found):
             continue
         cut = tuple(axis for axis, extent in enumerate(whole.extents) if tile[axis] < extent)
         if cut not in uncut:
