@@ -8,6 +8,7 @@ normalizer calculation for softmax, 2018). What the weights are divided by divid
 The pattern is one of statements: of what is read and reduced along which axis, whatever operators it came of.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +19,7 @@ from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Access, Binary, Call, Expression, Literal, Statement
 from accel.lowering.vector.covered_operators import CoveredOperator, OperatorAxes, covered
 from accel.lowering.vector.instruction_cover import InstructionCover, Lying
+from accel.lowering.vector.program_tiles import sums_products
 from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, LegalStatement, LegalTensor
 from accel.region.vector_program import Stream, axis_name
 
@@ -126,14 +128,13 @@ def _renamed(statement: LegalStatement, names: Mapping[str, str]) -> LegalStatem
 
 def multiplies(operator: LegalOperator) -> bool:
     """Returns whether an operator sums products of two tensors along an axis of both."""
-    return any(
-        statement.combiner == "+"
-        and isinstance(statement.value, Binary)
-        and statement.value.operator == "*"
-        and isinstance(statement.value.left, Access)
-        and isinstance(statement.value.right, Access)
-        for statement in operator.statements
-    )
+    return products_of(operator) > 0
+
+
+def products_of(operator: LegalOperator) -> int:
+    """Returns how many products of two tensors an operator sums."""
+    sums = (each for each in operator.statements if sums_products(Statement(each.target, each.combiner, each.value)))
+    return sum(math.prod(each.extents.values()) for each in sums)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ from accel.lowering.vector.instruction_cover import (
     multiplies_floats,
     runs_programs,
 )
-from accel.lowering.vector.key_blocks import Part, cover_key_blocks, cover_sum_blocks, joined, moves
+from accel.lowering.vector.key_blocks import Part, cover_key_blocks, cover_sum_blocks, joined, moves, products_of
 from accel.lowering.vector.legal_statements import Legalizer
 from accel.lowering.vector.priced_tiles import dram_bytes, priced_programs
 from accel.lowering.vector.program_groups import Group, MisfitError
@@ -460,7 +460,7 @@ class _Placement:
             function = self._function(VectorRegion(program), builder, functions)
             made = self._call(function, given, outside, builder)
             values = VectorValues(_names(group.members), _names(given), _names(outside))
-            launches[str(made[0].var.name)] = self._info(group, values, len(launches), program)
+            launches[str(made[0].var.name)] = self._info(group, values, len(launches))
             bindings += made
         return self._with_main(builder.get(), bindings, launches)
 
@@ -575,13 +575,13 @@ class _Placement:
         name = str(var.name)
         return [self._nodes[name]] if name in self._nodes else []
 
-    def _info(self, group: Group, values: VectorValues, number: int, program: VectorProgram) -> LaunchInfo:
+    def _info(self, group: Group, values: VectorValues, number: int) -> LaunchInfo:
         names = [name for var in group.members for name in self._nodes_of(var)]
         nodes = tuple(dict.fromkeys(names))
         name = nodes[0] if nodes else f"{VECTOR}_{number}"
         done = operations_of(self._module, [self._bindings[self._at[var]] for var in group.members])
-        products = [statement for statement in program.parsed if sums_products(statement)]
-        macs = sum(math.prod(program.extents[axis] for axis in program.axes_of(each)) for each in products)
+        parts = [part for var in group.members if (part := self._legal_part(var)) is not None]
+        macs = sum(products_of(part.operator) for part in parts)
         return LaunchInfo(name, VECTOR, nodes, macs, values=values, operations=done)
 
 
