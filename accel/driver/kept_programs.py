@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Phase
 from accel.errors import CyclopsError
@@ -25,7 +26,7 @@ from accel.joining.resident_tensors import can_keep
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph, load_graph
 from accel.lowering.partition.graph_partition import RegionChoice
-from accel.lowering.vector.instruction_cover import home_memory
+from accel.lowering.vector.instruction_cover import multiplies_floats
 from accel.program.program_model import Program
 from accel.program_files.program_container import load_program
 from accel.report.report_documents import AttentionPlacement, FloatResult, HostOp, Provenance, TensorQuality
@@ -195,7 +196,7 @@ class KeptPrograms:
 def _decides_by_time(accelerator: Accelerator, options: Options) -> bool:
     if options.on_chip == "auto" and can_keep(accelerator, family_of(accelerator)):
         return True
-    return options.attention == "auto" and home_memory(accelerator) is not None
+    return options.attention == "auto" and multiplies_floats(Target(accelerator))
 
 
 def tensors_digest(tensors: Tensors) -> str:

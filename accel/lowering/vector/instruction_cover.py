@@ -97,6 +97,8 @@ def runs_programs(target: Target) -> bool:
 
 def multiplies_floats(target: Target) -> bool:
     """Returns whether an instruction sums products of two float32 tensors on the chip."""
+    if home_memory(target.accelerator) is None:
+        return False
     for meaning in target.semantics:
         statement, instruction = meaning.typed.statement, meaning.instruction
         value = statement.value

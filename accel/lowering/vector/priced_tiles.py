@@ -18,7 +18,7 @@ from accel.region.vector_program import UNIT, VectorProgram, VectorTensor
 from accel.util.arrays import Array, Float64
 
 _BEGINNING = 32  # cycles that the beginning and the end of an instruction are worth
-_MOST_TRIED = 4096  # tiles that are tried, the cheapest first
+_MOST_TRIED = 4096  # tiles that are tried for more of them, the cheapest first
 _COUNTS = sorted({base << power for base in (1, 3) for power in range(24)})  # of tiles along an axis
 
 
@@ -35,7 +35,9 @@ def priced_programs(whole: Statements, accelerator: Accelerator, most: int) -> l
     found: list[tuple[float, VectorProgram]] = []
     uncut: dict[tuple[int, ...], VectorProgram] = {}
     order = [int(number) for number in np.argsort(prices, kind="stable") if roomy[number]]
-    for number in order[:_MOST_TRIED]:
+    for place, number in enumerate(order):
+        if place >= _MOST_TRIED and found:
+            break
         tile = tuple(int(part) for part in tiles[number])
         if any(tile[axis] % count for axis, count in lanes.items()):
             continue

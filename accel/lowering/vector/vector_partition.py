@@ -42,15 +42,15 @@ from accel.lowering.vector.attention_choice import (
     choose_attentions,
 )
 from accel.lowering.vector.block_statements import UnsaidError
-from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
+from accel.lowering.vector.covered_operators import CoveredOperator
 from accel.lowering.vector.instruction_cover import (
     UncoverableError,
     home_memory,
     multiplies_floats,
     runs_programs,
 )
-from accel.lowering.vector.key_blocks import Part, cover_key_blocks, cover_sum_blocks, joined, moves, products_of
-from accel.lowering.vector.legal_statements import Legalizer
+from accel.lowering.vector.key_blocks import Part, joined, moves, products_of
+from accel.lowering.vector.known_operators import KnownOperators
 from accel.lowering.vector.priced_tiles import dram_bytes, priced_programs
 from accel.lowering.vector.program_groups import Group, MisfitError
 from accel.lowering.vector.program_tiles import (
@@ -60,7 +60,7 @@ from accel.lowering.vector.program_tiles import (
     sums_products,
     without_repeats,
 )
-from accel.lowering.vector.whole_floats import LegalOperator, Range
+from accel.lowering.vector.whole_floats import Range
 from accel.region.composite_attributes import COMPOSITE
 from accel.region.kinds import AnyRegion, Region, VectorRegion
 from accel.region.vector_program import VectorProgram
@@ -97,7 +97,7 @@ def place_vector_programs(
     """
     if not runs_programs(target):
         return module
-    operators = target.derived(_Operators)
+    operators = target.derived(KnownOperators)
     home = home_memory(target.accelerator) or ""
 
     def placed(fused: Sequence[Attention]) -> _Placement:
@@ -131,72 +131,6 @@ class _Priced:
         return self._cycles[key]
 
 
-class _Operators:
-    """What instructions do of operators, each kind of operator once a target."""
-
-    def __init__(self, target: Target) -> None:
-        self._target, self._legalizer = target, Legalizer()
-        self._known: dict[int, tuple[LegalOperator, CoveredOperator | str]] = {}
-        self._attentions: dict[str, CoveredOperator | None] = {}
-
-    def legal(
-        self,
-        value: ir.Call,
-        result: relax.TensorType,
-        composite: relax.Function | None,
-        ranges: Mapping[relax.Expr, Range],
-    ) -> tuple[LegalOperator, list[relax.Expr]]:
-        """Returns an operator as statements, and its operands.
-
-        Raises:
-            UnsaidError: no statement says it.
-        """
-        return self._legalizer.read(value, result, composite, ranges)
-
-    def sum_in_blocks(self, operator: LegalOperator, home: str) -> CoveredOperator | None:
-        """Returns a sum of products over blocks of what is summed, as instructions do it; None where none do."""
-        try:
-            return cover_sum_blocks(operator, self._target, home)
-        except UncoverableError:
-            return None
-
-    def attention(self, operator: LegalOperator, home: str) -> CoveredOperator | None:
-        """Returns an operator over blocks of keys as instructions do it; None where it is no attention, or none do."""
-        key = f"{operator.inputs} {dict(operator.tensors)} {operator.statements}"
-        if key not in self._attentions:
-            try:
-                self._attentions[key] = cover_key_blocks(operator, self._target, home)
-            except UncoverableError:
-                self._attentions[key] = None
-        return self._attentions[key]
-
-    def read(
-        self,
-        value: ir.Call,
-        result: relax.TensorType,
-        home: str,
-        composite: relax.Function | None,
-        ranges: Mapping[relax.Expr, Range],
-    ) -> tuple[CoveredOperator, list[relax.Expr], Range | None]:
-        """Returns an operator as instructions do it, its operands, and the range of a result of wide integers.
-
-        Raises:
-            UnsaidError: no statement says it.
-            UncoverableError: no instructions do it.
-        """
-        operator, given = self._legalizer.read(value, result, composite, ranges)
-        if id(operator) not in self._known:
-            try:
-                found: CoveredOperator | str = cover_operator(operator, self._target, home)
-            except UncoverableError as error:
-                found = str(error)
-            self._known[id(operator)] = operator, found
-        covered = self._known[id(operator)][1]
-        if isinstance(covered, str):
-            raise UncoverableError(covered)
-        return covered, given, operator.range
-
-
 class _Placement:
     """``main``, whose bindings go into groups one after the other."""
 
@@ -205,7 +139,7 @@ class _Placement:
         module: ir.IRModule,
         target: Target,
         home: str,
-        operators: _Operators,
+        operators: KnownOperators,
         price: Price,
         host_nodes: Mapping[str, str],
         fused: Sequence[Attention],
@@ -276,7 +210,7 @@ class _Placement:
 
     def _legal_part(self, var: relax.Expr) -> Part | None:
         """What makes a variable as statements; None of what is no operator that programs may do."""
-        if var not in self._at or str(var.name) in self._host_nodes or not isinstance(var.ty, relax.TensorType):
+        if var not in self._at or not isinstance(var.ty, relax.TensorType):
             return None
         value = self._bindings[self._at[var]].value
         if self._nodes.get(str(var.name), "") in self._host_nodes or not isinstance(value, ir.Call):
