@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from examples.command import write_model
-from examples.graph import OPSET, Graph
+from examples.graph import OPSET, Array, Graph
 
 TOKENS, WIDTH, HEADS = 32, 64, 4
 _HEAD = WIDTH // HEADS
@@ -32,6 +32,29 @@ def attention(seed: int = 0, *, opset: int = OPSET) -> onnx.ModelProto:
     bias = graph.constant("norm_bias", np.zeros(WIDTH, np.float32))
     graph.output(graph.node("LayerNormalization", "norm", [summed, scale, bias]), (TOKENS, WIDTH))
     return graph.model(opset)
+
+
+def scores_to_context(
+    heads: int, queries: int, keys: int, width: int, *, mask: Array | None = None, transposed: bool = False
+) -> onnx.ModelProto:
+    """Attention without its projections: inputs ``q``, ``k`` and ``v``, float32 [heads, queries or keys, width].
+
+    ``mask`` is added to the scores; ``transposed``: ``k`` is [heads, width, keys].
+    """
+    graph = Graph("scores_to_context")
+    query = graph.input("q", (heads, queries, width))
+    key = graph.input("k", (heads, width, keys) if transposed else (heads, keys, width))
+    value = graph.input("v", (heads, keys, width))
+    if not transposed:
+        key = graph.node("Transpose", "key_transposed", [key], perm=[0, 2, 1])
+    scores = graph.node("MatMul", "scores", [query, key])
+    scores = graph.node("Div", "scaled", [scores, graph.constant("scale", np.array(width**0.5, np.float32))])
+    if mask is not None:
+        scores = graph.node("Add", "masked", [scores, graph.constant("mask", mask.astype(np.float32))])
+    weights = graph.node("Softmax", "softmax", [scores], axis=-1)
+    graph.node("MatMul", "context", [weights, value], "y")
+    graph.output("y", (heads, queries, width))
+    return graph.model()
 
 
 def _projected(graph: Graph, rng: np.random.Generator, name: str, value: str) -> str:

@@ -33,7 +33,15 @@ from accel.report.graph_documents import GRAPH_FILE
 from accel.report.input_stream import StreamRun
 from accel.report.memory_documents import MemoryPlan
 from accel.report.model_graph import describe_graph
-from accel.report.report_documents import CompiledFunction, FloatResult, HostOp, Limits, Provenance, Report
+from accel.report.report_documents import (
+    AttentionPlacement,
+    CompiledFunction,
+    FloatResult,
+    HostOp,
+    Limits,
+    Provenance,
+    Report,
+)
 from accel.simulate.engine import Simulation
 from accel.trace.trace_builder import make_trace
 from accel.util.arrays import Array
@@ -157,6 +165,7 @@ class Packed(Compilation):
     operations: int
     passes: tuple[tuple[str, str | None], ...]
     tried: Mapping[str, LoweredRegion | bytes] = field(default_factory=dict)
+    attention: tuple[AttentionPlacement, ...] = ()
 
     def dump(self) -> StageDump:
         """Returns the module as TVMScript."""
@@ -213,6 +222,7 @@ class Emitted(Compilation):
     buffers: Buffers
     origin: Modules | KeptProgram
     again: Program | None = None
+    attention: tuple[AttentionPlacement, ...] = ()
 
     def dump(self) -> StageDump | None:
         """Returns the program as text; None where it is an earlier job's, whose texts are kept."""
@@ -291,6 +301,7 @@ class Verified(Compilation):
     activations: tuple[Activation, ...]
     tensors: Mapping[str, Array]
     floats: tuple[FloatResult, ...]
+    attention: tuple[AttentionPlacement, ...]
 
 
 @dataclass(frozen=True)
@@ -320,6 +331,7 @@ class Assessed(Compilation):
                 self.quality.tensors.figures,
                 self.quality.tensors.missing,
                 run.floats,
+                run.attention,
             )
             self.job.kept.keep(out, facts)
 

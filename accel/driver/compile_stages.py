@@ -28,7 +28,7 @@ from accel.driver.kept_programs import KeptProgram, KeptPrograms, tensors_digest
 from accel.driver.placement import FastestPlacement
 from accel.driver.region_timer import RegionTimer
 from accel.driver.resident_tilings import staying_cost
-from accel.driver.run_options import QuantisationOptions
+from accel.driver.run_options import Attention, QuantisationOptions
 from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
 from accel.errors import InvalidAccelerator, InvalidModel
@@ -44,15 +44,16 @@ from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.codegen.region_lowering import LoweredRegion
-from accel.lowering.ir.function_attributes import launched_operations
+from accel.lowering.ir.function_attributes import ATTENTION, dump_choices, launched_operations, load_choices
 from accel.lowering.movement.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
 from accel.lowering.partition.graph_partition import RegionChoice, choose_regions, marked
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
-from accel.lowering.vector.instruction_cover import home_memory, runs_programs
+from accel.lowering.vector.instruction_cover import home_memory, multiplies_floats, runs_programs
 from accel.lowering.vector.vector_partition import place_vector_programs
 from accel.program.program_model import renamed
+from accel.report.attention_placements import attention_placements
 from accel.report.host_ops import host_ops
 from accel.report.report_documents import CompiledFunction
 from accel.simulate.engine import simulate
@@ -98,7 +99,13 @@ def import_model(done: Quantised) -> Imported:
     job = done.job
     requantize, _ = requantisation(job.target)
     balances = Capabilities.of(job.target).balances
-    imported = import_integer_model(done.model, requantize, balances=balances, keeps_floats=rounds_floats(job.target))
+    imported = import_integer_model(
+        done.model,
+        requantize,
+        balances=balances,
+        keeps_floats=rounds_floats(job.target),
+        float_products=multiplies_floats(job.target) and not is_quantised(job.original),
+    )
     _check_nodes(job.options.host_nodes, imported.operators)
     _check_tensors(job.options.intermediates, job.original)
     if job.reference is not None and not rounds_floats(job.target):
@@ -131,11 +138,14 @@ def _first_choice(done: Imported, left: Mapping[str, str]) -> RegionChoice:
     return kept.choice
 
 
-def _marked(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> Partitioned:
+def _marked(
+    done: Imported, choice: RegionChoice, left: Mapping[str, str], attention: Attention | None = None
+) -> Partitioned:
+    """The module of a choice; ``attention``: where it goes over blocks of keys, if not as the options say."""
     job, timer = done.job, RegionTimer(done.job.target, done.job.cache, assistant=done.job.assistant)
     module = marked(done.imported.module, choice)
     with _pass_texts(job) as texts:  # passes over what is priced are none of the model's
-        module = place_vector_programs(module, job.target, timer.times, left)
+        module = place_vector_programs(module, job.target, timer.times, left, attention or job.options.attention)
     return Partitioned(job, done.imported, module, tuple(texts))
 
 
@@ -152,17 +162,38 @@ def _choices(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> l
 
 
 def _fastest(done: Imported, choices: Sequence[RegionChoice], left: Mapping[str, str]) -> Partitioned:
-    """The choice whose program takes the fewest cycles, with what stays on the chip; and all that was compiled."""
+    """The choice whose program takes the fewest cycles, with what stays on the chip; and all that was compiled.
+
+    Where attention may go over blocks of keys, both ways to place it are such choices, and the one by prices.
+    """
     tried, cycles = dict[str, LoweredRegion](), list[int]()
-    for choice in choices if len(choices) > 1 else ():
-        partitioned = replace(_marked(done, choice, left), tried=dict(tried), passes=())
-        lowered = find_regions(pack_graph(partitioned))
+    usual = [_marked(done, choice, left) for choice in choices]
+    made = [other for each, choice in zip(usual, choices, strict=True) for other in _placed(done, each, choice, left)]
+    for each in made if len(made) > 1 else ():
+        lowered = find_regions(pack_graph(replace(each, tried=dict(tried), passes=())))
         for stage in REGION_STAGES:
             lowered.regions.lower(stage.name)
         cycles.append(simulate(_emitted(lowered).program, {}, function=False).cycles)
         tried |= lowered.regions.compiled()
-    best = choices[cycles.index(min(cycles)) if cycles else 0]
-    return replace(_marked(done, best, left), tried=tried)
+    return replace(made[cycles.index(min(cycles)) if cycles else 0], tried=tried)
+
+
+def _placed(done: Imported, usual: Partitioned, choice: RegionChoice, left: Mapping[str, str]) -> Iterator[Partitioned]:
+    """A module, and the same with attention placed otherwise, where the options leave that open."""
+    yield usual
+    attrs, job = usual.module["main"].attrs, done.job
+    if job.options.attention != "auto" or not job.feeds or ATTENTION not in attrs:
+        return
+    chosen = load_choices(str(attrs[ATTENTION]))
+    others: tuple[Attention, ...] = ("fused", "unfused")
+    for other in others:
+        if all(each.chosen == (other == "fused") for each in chosen):
+            continue
+        module = _marked(done, choice, left, other).module
+        placed = [replace(each, chosen=other == "fused") for each in chosen]
+        main = module["main"].with_attr(ATTENTION, dump_choices(placed))
+        module.update_func(module.get_global_var("main"), main)
+        yield replace(usual, module=module)
 
 
 def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str, str]:
@@ -230,7 +261,8 @@ def pack_graph(done: Partitioned) -> Packed:
         module = absorb_movement(module, job.target, timer.times)
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
     operations, tried = launched_operations(module), {**done.tried, **timer.lowered}
-    return Packed(job, done.imported, module, left, operations, tuple(texts), tried)
+    attention = attention_placements(done.module)
+    return Packed(job, done.imported, module, left, operations, tuple(texts), tried, attention)
 
 
 def find_regions(packed: Packed) -> Lowered:
@@ -282,7 +314,8 @@ def _emitted(done: Lowered) -> Emitted:
         alone = renamed(apart, names)
         again = program if program.residents else replace(alone, image=alone.image | fed)
     biases, operations = packed.imported.biases, packed.operations
-    return Emitted(job, program, packed.host_ops, operations, biases, functions, buffers, modules, again)
+    known = biases, functions, buffers, modules, again
+    return Emitted(job, program, packed.host_ops, operations, *known, packed.attention)
 
 
 def rounds_floats(target: Target) -> bool:
@@ -308,7 +341,9 @@ def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
     shifting: ZeroPoints = "fused" if target.contraction.results_are_data else "unpadded"
     usual: ZeroPoints = "all" if requantize == "scale" else shifting
     zero_points = usual if options.zero_points == "auto" else options.zero_points
-    return Scheme("free" if by_channel else scales, by_channel, zero_points, options.calibration_method)
+    scales = "free" if by_channel else scales
+    floats = multiplies_floats(target)
+    return Scheme(scales, by_channel, zero_points, options.calibration_method, float_products=floats)
 
 
 def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:

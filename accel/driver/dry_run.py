@@ -40,7 +40,7 @@ from accel.report.report_documents import HostOp, Macs
 from accel.verify.input_tensors import Tensors
 
 _AS_USUAL = Options()
-_THAT_COUNT = {"seed", "host_nodes", "placement", "dims", "shapes", *QuantisationOptions.model_fields}
+_THAT_COUNT = {"seed", "host_nodes", "placement", "dims", "shapes", "attention", *QuantisationOptions.model_fields}
 _MOST_TIMED = 256  # unlike launches that are compiled; further ones take what those of their shape and tiling do
 _SPARE = 2_000_000  # instructions of large launches, as of dense layers where each takes a tile: some seconds
 

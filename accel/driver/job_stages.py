@@ -159,6 +159,7 @@ def compare_outputs(done: Referenced) -> Verified:
         origin.packed.imported.activations if isinstance(origin, Modules) else (),
         done.tensors,
         done.floats,
+        emitted.attention,
     )
 
 
@@ -208,7 +209,12 @@ def report_job(done: Assessed) -> Reported:
         stream = stream_document(run.stream, job.options.repeat, report.end_to_end, clock)
         report = report.model_copy(update={"stream": stream})
     figures = quality.tensors.figures
-    found = {"floats": list(run.floats), "tensors": figures, "most_lost": where_most_is_lost(figures)}
+    found = {
+        "floats": list(run.floats),
+        "attention": run.attention,
+        "tensors": figures,
+        "most_lost": where_most_is_lost(figures),
+    }
     report = report.model_copy(update={"functions": run.functions, "limits": run.limits(), **found})
     if run.regions is not None:
         run.regions.keep()  # not before: their texts are printed beside all this
@@ -282,6 +288,7 @@ def with_program(kept: KeptProgram) -> StageChain[Compilation, Reported]:
         facts = kept.facts
         functions = [CompiledFunction(name=name, cached=True) for name in facts.functions]
         program, left, done = replace(kept.program, expected={}), list(facts.host_ops), facts.operations
-        return Emitted(start_of_job.job, program, left, done, facts.biases, functions, facts.buffers, kept)
+        known = facts.biases, functions, facts.buffers, kept
+        return Emitted(start_of_job.job, program, left, done, *known, attention=facts.attention)
 
     return _to_report(StageChain(TO_PROGRAM.stages, recall))

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Phase
 from accel.errors import CyclopsError
@@ -25,9 +26,10 @@ from accel.joining.resident_tensors import can_keep
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph, load_graph
 from accel.lowering.partition.graph_partition import RegionChoice
+from accel.lowering.vector.instruction_cover import multiplies_floats
 from accel.program.program_model import Program
 from accel.program_files.program_container import load_program
-from accel.report.report_documents import FloatResult, HostOp, Provenance, TensorQuality
+from accel.report.report_documents import AttentionPlacement, FloatResult, HostOp, Provenance, TensorQuality
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.util.whole_files import write_whole
 from accel.verify.input_tensors import Tensors
@@ -39,7 +41,9 @@ _TEXTS = "tir"
 _PACKED = (".json", ".txt")  # of parts that shrink
 _FAST = 1  # zlib's level
 _MOST_KEPT = 32 << 20  # bytes of a job's artifacts
-_TIMELESS_OPTIONS = {"seed", "host_nodes", "dims", "shapes", "launches", "on_chip", *QuantisationOptions.model_fields}
+_TIMELESS_OPTIONS = {
+    "seed", "host_nodes", "dims", "shapes", "launches", "on_chip", "attention", *QuantisationOptions.model_fields,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class ProgramFacts:
         tensors: how near the quantised tensors are to the float network's.
         tensors_missing: why that is not known.
         floats: how results of vector programs lie within their bounds.
+        attention: how attention that may go over blocks of keys was placed.
     """
 
     functions: tuple[str, ...]
@@ -67,6 +72,7 @@ class ProgramFacts:
     tensors: list[TensorQuality]
     tensors_missing: str
     floats: tuple[FloatResult, ...] = ()
+    attention: tuple[AttentionPlacement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,7 +194,9 @@ class KeptPrograms:
 
 
 def _decides_by_time(accelerator: Accelerator, options: Options) -> bool:
-    return options.on_chip == "auto" and can_keep(accelerator, family_of(accelerator))
+    if options.on_chip == "auto" and can_keep(accelerator, family_of(accelerator)):
+        return True
+    return options.attention == "auto" and multiplies_floats(Target(accelerator))
 
 
 def tensors_digest(tensors: Tensors) -> str:

@@ -25,6 +25,9 @@ Placement = Literal["accelerator", "fastest"]
 OnChip = Literal["auto", "off"]
 """Whether results stay on the chip from launch to launch."""
 
+Attention = Literal["auto", "fused", "unfused"]
+"""Whether attention goes over blocks of keys, as one program."""
+
 Tried = Literal["some", "all"]
 """Which changes a report tries."""
 
@@ -128,6 +131,12 @@ class Options(RunOptions, QuantisationOptions):
         description="whether results stay on the chip until the layers behind have read them there, where the "
         "accelerator leaves results in a memory that it reads, and layers run as one launch: `auto`, where that takes "
         "fewer cycles, or as many and fewer bytes of DRAM; `off`, never",
+    )
+    attention: Attention = Field(
+        "auto",
+        description="whether attention of float32 goes over blocks of keys as one program, whose scores are never in "
+        "DRAM, where instructions of the accelerator can: `auto`, where that is priced at fewer cycles; `fused`, "
+        "wherever it fits; `unfused`, never. `attention` of the report has the cycles and bytes of both",
     )
     verify_seconds: float = Field(
         300,

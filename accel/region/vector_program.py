@@ -32,6 +32,19 @@ class VectorTensor:
 
 
 @dataclass(frozen=True)
+class Stream:
+    """Statements that are done for one block of an axis after the other, though others combine along all of it.
+
+    Those from ``first`` on and before ``last`` are: they leave in buffers what the next block goes on from. Statements
+    before them are done once for a tile, and so are those behind, which read what the last block leaves.
+    """
+
+    axis: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class VectorProgram:
     """Statements over tiles: loads, arithmetic and stores, each of one instruction, in their order.
 
@@ -40,7 +53,9 @@ class VectorProgram:
         tile: elements of a tile along each axis; the last tile of an axis may have fewer.
         tensors: those in DRAM, the operands first and then ``results`` of them, and the buffers on the chip.
         statements: in the language of documents; an access names the axes of its tensor, in their order.
-        contexts: copies of each buffer, so that a tile may load while the one before computes.
+        contexts: copies of each buffer, so that a tile may load while the one before computes; of one with a stream
+            those of buffers that blocks alone use.
+        stream: an axis that tiles walk in blocks, of as many elements as ``tile`` has of it; None where there is none.
     """
 
     kind: ClassVar[str] = "vector"
@@ -51,6 +66,7 @@ class VectorProgram:
     results: int
     statements: tuple[str, ...]
     contexts: int
+    stream: Stream | None = None
 
     @cached_property
     def parsed(self) -> tuple[Statement, ...]:
@@ -79,6 +95,22 @@ class VectorProgram:
     def cut(self) -> tuple[int, ...]:
         """The axes that have more than one tile."""
         return tuple(axis for axis, extent in enumerate(self.extents) if self.tile[axis] < extent)
+
+    @property
+    def tiled(self) -> tuple[int, ...]:
+        """The axes that tiles are cut along, of which no statement goes on from one to the next."""
+        return tuple(axis for axis in self.cut if self.stream is None or axis != self.stream.axis)
+
+    @cached_property
+    def of_blocks(self) -> frozenset[str]:
+        """The buffers that only the statements of a stream use, by name; each block has them for itself."""
+        if self.stream is None:
+            return frozenset()
+        inside, outside = set[str](), set[str]()
+        for number, statement in enumerate(self.parsed):
+            used = inside if self.stream.first <= number < self.stream.last else outside
+            used.update((statement.target.name, *statement.operands))
+        return frozenset(tensor.name for tensor in self.on_chip if tensor.name in inside - outside)
 
     def axes_of(self, statement: Statement) -> tuple[int, ...]:
         """Returns the axes that a statement walks, those of its target first."""

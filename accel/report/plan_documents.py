@@ -5,6 +5,7 @@ from typing import Literal
 import pydantic
 from pydantic import ConfigDict, Field
 
+from accel.accelerator.base import says_nothing
 from accel.region.kinds import Role
 from accel.report.end_to_end_documents import EndToEnd
 from accel.report.report_documents import Macs, ProgramWarning, Provenance
@@ -46,6 +47,14 @@ class PlannedTiling(pydantic.BaseModel):
     result_contexts: int = Field(description="copies of the result's buffer")
 
 
+class PlannedStream(pydantic.BaseModel):
+    """Statements that each tile does for one block of an axis after the other."""
+
+    axis: int = Field(description="the axis, of which a block has as many elements as a tile", examples=[3])
+    first: int = Field(description="the first of the statements, counted from 0")
+    last: int = Field(description="the first behind them")
+
+
 class PlannedProgram(pydantic.BaseModel):
     """A vector program: statements over common axes, and how these are cut.
 
@@ -59,6 +68,11 @@ class PlannedProgram(pydantic.BaseModel):
     statements: list[str] = Field(
         description="what each instruction of a tile does, in the language of documents",
         examples=[["b0[a0, a1] = x1[a0, a1]", "b1[a0] max= b0[a0, a1]"]],
+    )
+    stream: PlannedStream | None = Field(
+        None,
+        exclude_if=says_nothing,
+        description="statements that are done block by block; not there where none are",
     )
 
 

@@ -9,7 +9,7 @@ from accel.lowering.analysis.epilogue_planning import composite_operators
 from accel.lowering.ir.function_attributes import LaunchInfo
 from accel.lowering.kinds.registry import launch_kind
 from accel.region.kinds import AnyRegion, Region, VectorRegion
-from accel.report.plan_documents import PlannedLaunch, PlannedProgram, PlannedTiling, UsedInstruction
+from accel.report.plan_documents import PlannedLaunch, PlannedProgram, PlannedStream, PlannedTiling, UsedInstruction
 
 _ON_HOST = ("requantize", "clip")  # where the host finishes a composite
 
@@ -32,14 +32,14 @@ def planned_program(
     info: LaunchInfo, region: VectorRegion, instructions: Sequence[UsedInstruction], cycles: int | None
 ) -> PlannedLaunch:
     """Returns the document of one launch of a vector program; the arguments are as for :func:`planned_launch`."""
-    program = region.shape
+    program, stream = region.shape, region.shape.stream
     counts = (-(-extent // tile) for extent, tile in zip(program.extents, program.tile, strict=True))
     return PlannedLaunch(
         name=info.name,
         op=info.op,
         nodes=list(info.nodes),
         operators=[],
-        macs=0,
+        macs=info.macs,
         instructions=list(instructions),
         tiling=None,
         program=PlannedProgram(
@@ -48,6 +48,7 @@ def planned_program(
             tiles=math.prod(counts),
             contexts=program.contexts,
             statements=list(program.statements),
+            stream=None if stream is None else PlannedStream(axis=stream.axis, first=stream.first, last=stream.last),
         ),
         estimated_cycles=cycles,
         host=[],

@@ -295,6 +295,32 @@ class TensorQuality(pydantic.BaseModel):
     )
 
 
+class AttentionCosts(pydantic.BaseModel):
+    """What the launches of attention take alone, as the planner knows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cycles: int | None = Field(
+        description="of the launches one after the other; null where they cannot be timed, or the host has a part"
+    )
+    dram_bytes: int = Field(description="that their loads and stores move, before movement becomes addresses")
+
+
+class AttentionPlacement(pydantic.BaseModel):
+    """Attention in float32 that may go over blocks of keys: as one program, whose scores are never in DRAM.
+
+    Both are with the programs of neighbours of which the one or the other has a part.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    nodes: list[str] = Field(description="of the model, from the scores to the context")
+    chosen: Literal["fused", "unfused"] = Field(description="how it is in the program")
+    fused: AttentionCosts = Field(description="over blocks of keys")
+    unfused: AttentionCosts = Field(description="as programs of softmax and products, whose keys are not cut")
+    unfused_on_host: bool = Field(description="whether the host would have a part of it, unfused")
+
+
 class FloatResult(pydantic.BaseModel):
     """What a vector program left in DRAM, against the rounding bounds of exact arithmetic; all of it lies within.
 
@@ -424,6 +450,11 @@ class Report(pydantic.BaseModel):
     )
     floats: list[FloatResult] = Field(
         default_factory=list, description="the results of vector programs, against their rounding bounds"
+    )
+    attention: tuple[AttentionPlacement, ...] = Field(
+        (),
+        exclude_if=says_nothing,
+        description="attention that may go over blocks of keys, and whether it does; not there where there is none",
     )
     tensors: list[TensorQuality] = Field(
         default_factory=list,

@@ -26,7 +26,7 @@ from accel.expression.syntax_tree import (
     Select,
     Statement,
 )
-from accel.region.vector_program import UNIT, VectorProgram
+from accel.region.vector_program import UNIT, Stream, VectorProgram
 from accel.util.arrays import Array, Float64
 
 _ROUNDING = 2.0**-24 * (1 + 2.0**-20)  # of an operation, with what float64 rounds
@@ -73,15 +73,41 @@ def result_interval(program: VectorProgram, result: int, operand: Callable[[int]
     operands = len(dram) - program.results
     numbers = {tensor.name: number for number, tensor in enumerate(dram[:operands])}
     values: dict[str, Interval] = {}
-    for statement in _slice(program, dram[operands + result].name):
+    target = dram[operands + result]
+    statements = _slice(program, target.name) if program.stream is None else program.parsed
+    for statement in statements:
         for name in statement.operands:
             if name in numbers and name not in values:
                 values[name] = _of_operand(program, name, operand(numbers[name]))
-        found = _evaluate(program, statement, values)
-        values[statement.target.name] = found
-    target = dram[operands + result]
+    if program.stream is None:
+        for statement in statements:
+            values[statement.target.name] = _evaluate(program.extents, statement, values)
+    else:
+        _evaluate_stream(program, program.stream, values)
     final, shape = values[target.name], program.dram_shape(target)
     return Interval(final.low.reshape(shape), final.high.reshape(shape), final.whole)
+
+
+def _evaluate_stream(program: VectorProgram, stream: Stream, values: dict[str, Interval]) -> None:
+    """What a program with a stream leaves in its tensors, of one block after the other as tiles walk them."""
+    every, axis = program.parsed, stream.axis
+    for statement in every[: stream.first]:
+        values[statement.target.name] = _evaluate(program.extents, statement, values)
+    outside = {tensor.name: tensor for tensor in program.in_dram if axis in tensor.axes and tensor.name in values}
+    extents = list(program.extents)
+    for begin in range(0, program.extents[axis], program.tile[axis]):
+        end = min(begin + program.tile[axis], program.extents[axis])
+        extents[axis] = end - begin
+        own = dict(values)
+        for name, tensor in outside.items():
+            place = [each for each in tensor.axes if each != UNIT].index(axis)
+            part = (*(slice(None),) * place, slice(begin, end))
+            own[name] = _of_each_end(values[name], lambda whole, part=part: whole[part])  # type: ignore[misc]
+        for statement in every[stream.first : stream.last]:
+            own[statement.target.name] = _evaluate(extents, statement, own)
+        values |= {name: found for name, found in own.items() if name not in outside}
+    for statement in every[stream.last :]:
+        values[statement.target.name] = _evaluate(program.extents, statement, values)
 
 
 def _slice(program: VectorProgram, result: str) -> list[Statement]:
@@ -104,9 +130,11 @@ def _of_operand(program: VectorProgram, name: str, array: Array) -> Interval:
     return Interval(exact, exact, np.issubdtype(array.dtype, np.integer))
 
 
-def _evaluate(program: VectorProgram, statement: Statement, values: dict[str, Interval]) -> Interval:
-    """What a statement leaves in its target, whose axes are in the order of the access."""
+def _evaluate(whole: Sequence[int], statement: Statement, values: dict[str, Interval]) -> Interval:
+    """What a statement over axes of ``whole`` elements leaves in its target, with axes in the order of the access."""
     axes = statement.axes
+    if (products := _of_products(whole, statement, values)) is not None:
+        return products
 
     def aligned(access: Access) -> Interval:
         """An operand with an axis for each of the statement's; the target's come first, so each broadcasts."""
@@ -119,13 +147,56 @@ def _evaluate(program: VectorProgram, statement: Statement, values: dict[str, In
             shape[axes.index(access.axes[place])] = found.low.shape[place]
         return _of_each_end(found, lambda end: end.transpose(order).reshape(shape))
 
-    extents = [program.extents[int(name[1:])] for name in axes]
+    extents = [whole[int(name[1:])] for name in axes]
     with np.errstate(all="ignore"):
         value = _value(statement.value, aligned)
         given = _of_each_end(value, lambda end: np.broadcast_to(end, extents))
         if statement.combiner is None:
             return _of_each_end(given, np.array)
         return _combined(statement, values[statement.target.name], given, len(statement.target.axes))
+
+
+def _of_products(whole: Sequence[int], statement: Statement, values: dict[str, Interval]) -> Interval | None:
+    """What a sum of products of two tensors leaves, without all products at once; None of others, and near the ends.
+
+    By middles and radii: ``a b`` is within ``|a| rb + ra |b| + ra rb`` of the product of the middles, and of n products
+    one after the other each is rounded n + 1 times at most.
+    """
+    value = statement.value
+    if statement.combiner != "+" or not isinstance(value, Binary) or value.operator != "*" or statement.looked_up:
+        return None
+    if not (isinstance(value.left, Access) and isinstance(value.right, Access)):
+        return None
+    left, right, before = values[value.left.name], values[value.right.name], values[statement.target.name]
+    if left.whole and right.whole:
+        return None
+    letters = {axis: chr(ord("a") + number) for number, axis in enumerate(statement.axes)}
+    parts = ("".join(letters[axis] for axis in each.axes) for each in (value.left, value.right, statement.target))
+    pattern = "{},{}->{}".format(*parts)
+
+    def summed(one: Float64, other: Float64) -> Float64:
+        return np.asarray(np.einsum(pattern, one, other, optimize=True))
+
+    (a, a_off), (b, b_off) = _middle(left), _middle(right)
+    a_most, b_most = np.abs(a) + a_off, np.abs(b) + b_off
+    magnitude = summed(a_most, b_most) + np.maximum(np.abs(before.low), np.abs(before.high))
+    if not magnitude.max(initial=0) < _MOST / 2:
+        return None
+    count = math.prod(whole[int(axis[1:])] for axis in statement.reduced)
+    gamma = (count + 1) * _ROUNDING / (1 - (count + 1) * _ROUNDING)
+    slack = gamma * magnitude + 2 * count * _LEAST
+    if a_off.any() or b_off.any():
+        slack = slack + (summed(np.abs(a), b_off) + summed(a_off, b_most))
+    middle = summed(a, b)
+    return Interval(before.low + middle - slack, before.high + middle + slack)
+
+
+def _middle(interval: Interval) -> tuple[Float64, Float64]:
+    """The middles of intervals, and how far their ends are from these at most."""
+    if interval.low is interval.high:
+        return interval.low, np.zeros_like(interval.low)
+    middle = (interval.low + interval.high) / 2
+    return middle, (interval.high - interval.low) / 2 + np.abs(middle) * 2.0**-50
 
 
 def _of_each_end(interval: Interval, change: Callable[[Float64], Float64]) -> Interval:

@@ -143,6 +143,10 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         Literal["auto", "off"],
         typer.Option(help="Whether results stay on the chip from layer to layer, where that is faster."),
     ] = "auto",
+    attention: Annotated[
+        Literal["auto", "fused", "unfused"],
+        typer.Option(help="Whether attention in float32 goes over blocks of keys: where that is faster, or wherever."),
+    ] = "auto",
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
@@ -181,6 +185,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         launches=launches,
         repeat=repeat,
         on_chip=on_chip,
+        attention=attention,
         verify_seconds=verify_seconds,
         limits=limits,
         dims=dims_of(dim),

@@ -23,7 +23,7 @@ def print_report(report: Report, console: Console) -> None:
         )
     for line in _accuracy_lines(report):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    for line in (*dram_lines(report), *energy_lines(report)):
+    for line in (*dram_lines(report), *_attention_lines(report), *energy_lines(report)):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     for warning in report.get("warnings", ()):
         if warning["kind"] in {"not-verified", "no-quality", "unset-axis", "biased-rounding", "converted-floats"}:
@@ -63,6 +63,17 @@ def dram_lines(report: Report) -> Iterator[str]:
     if dram is not None and dram.get("on_chip"):
         saved = [each["bytes_not_read"] + each["bytes_not_written"] for each in dram["on_chip"]]
         yield f"on the chip from layer to layer: {len(saved)} tensors, {sum(saved):,} bytes that DRAM does not see"
+
+
+def _attention_lines(report: Report) -> Iterator[str]:
+    """How attention that may go over blocks of keys was placed, and what it takes either way."""
+    for each in report.get("attention", ()):
+        sides = []
+        for side in ("fused", "unfused"):
+            cycles = each[side]["cycles"]
+            timed = "unknown cycles" if cycles is None else f"{cycles:,} cycles"
+            sides.append(f"{side} {timed} and {each[side]['dram_bytes']:,} bytes of DRAM")
+        yield f"attention {each['nodes'][0]} to {each['nodes'][-1]} is {each['chosen']}: {'; '.join(sides)}"
 
 
 def energy_lines(report: Report) -> Iterator[str]:

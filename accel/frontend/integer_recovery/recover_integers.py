@@ -115,6 +115,7 @@ def import_integer_model(
     *,
     balances: Collection[Rounded] = (),
     keeps_floats: bool = False,
+    float_products: bool = False,
 ) -> ImportedModel:
     """Imports a model in QDQ form (or float: then all of it is for the host).
 
@@ -126,13 +127,15 @@ def import_integer_model(
             down in the rest; those to which the accelerator can add a number a channel.
         keeps_floats: whether the accelerator computes with floats, so that functions of integers stay as they are, and
             become no tables and no integer products of the host's.
+        float_products: whether products of two activations stay as they are, too.
 
     Raises:
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
     """
     signed = with_signed_activations(qdq)
     imported = import_onnx(with_integer_movement(signed))
-    recovered = recover_integers(imported, requantize, balances=balances, keeps_floats=keeps_floats)
+    floats = {"keeps_floats": keeps_floats, "float_products": float_products}
+    recovered = recover_integers(imported, requantize, balances=balances, **floats)
     return replace(recovered, activations=quantised_activations(signed))
 
 
@@ -142,14 +145,16 @@ def recover_integers(
     *,
     balances: Collection[Rounded] = (),
     keeps_floats: bool = False,
+    float_products: bool = False,
 ) -> ImportedModel:
     """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
     rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)
     tables = Tables(imported)
+    recoveries = [each for each in _RECOVERIES if each is not recover_matmul or not float_products]
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:
             continue
-        recovered = any(recover(rewrite, binding, requantize) for recover in _RECOVERIES)
+        recovered = any(recover(rewrite, binding, requantize) for recover in recoveries)
         if not recovered and not keeps_floats:
             recovered = recover_product(rewrite, binding, tables) or tables.recover(rewrite, binding)
         if not recovered:

@@ -145,15 +145,19 @@ class Targets:
     products: tuple[onnx.NodeProto, ...] = ()
 
 
-def find_targets(model: onnx.ModelProto) -> Targets:
-    """Returns the operators and tensors to quantise in ``model``, whose constants are initializers."""
-    finder = _Finder(model)
+def find_targets(model: onnx.ModelProto, *, float_products: bool = False) -> Targets:
+    """Returns the operators and tensors to quantise in ``model``, whose constants are initializers.
+
+    ``float_products``: products of two activations are none of them.
+    """
+    finder = _Finder(model, float_products=float_products)
     return finder.targets()
 
 
 class _Finder:
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto, *, float_products: bool) -> None:
         graph = model.graph
+        self._float_products = float_products
         self._nodes = list(graph.node)
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._outputs = {output.name for output in graph.output}
@@ -314,7 +318,7 @@ class _Finder:
 
     def _is_product(self, node: onnx.NodeProto) -> bool:
         """Whether it is a product of two activations that are matrices, or stacks of them."""
-        if node.op_type != "MatMul" or not self._activations([*map(str, node.input)]):
+        if self._float_products or node.op_type != "MatMul" or not self._activations([*map(str, node.input)]):
             return False
         return all(len(self._types[str(name)].shape.dim) >= _MATRIX for name in node.input)
 

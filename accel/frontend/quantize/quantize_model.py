@@ -68,7 +68,7 @@ def quantize_model(
         light = _fold(with_layers_unrolled(model), Path(directory))
         samples = activation_calibration.calibration_samples(light, calibration, seed)
         equalise_channels(light, samples)
-        targets = find_targets(light)
+        targets = find_targets(light, float_products=scheme.float_products)
         grid, shifts = GRIDS[scheme.scales], scheme.scales == "power of two"
         grids = {name: grid.with_base(base if shifts else 1) for name, base in scale_factors(targets).items()}
         known = activation_calibration.calibrate(

@@ -37,12 +37,14 @@ class Scheme:
         by_channel: whether weights have a scale for each output channel; then ``scales`` are free.
         zero_points: of activations.
         method: how the ranges of activations are chosen.
+        float_products: whether products of two activations stay in float32.
     """
 
     scales: Scales = "power of two"
     by_channel: bool = False
     zero_points: ZeroPoints = "unpadded"
     method: CalibrationMethod = "mse"
+    float_products: bool = False
 
 
 DEFAULT_SCHEME = Scheme()

@@ -6,7 +6,7 @@ it and a stage can be run alone.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ HOST_REASON = "cyclops.host_reason"
 JOINED = "cyclops.joined"  # on a composite: the place of its result among the operands of the addition that takes it in
 LAUNCHES = "cyclops.launches"
 VECTOR_REASONS = "cyclops.vector_reasons"  # on main: why no vector program computes a variable, by its name, as JSON
+ATTENTION = "cyclops.attention"  # on main: how attention was placed, as JSON
 STORED = "cyclops.stored"  # on main: operators that only move data, which the stores of launches do
 UNMOVED = "cyclops.unmoved"  # on main: why the host moves a variable's elements, by its name, as JSON
 MICROOPS = "cyclops.microops"
@@ -73,6 +74,29 @@ class LaunchInfo:
     border: int | None = None
     values: VectorValues | None = None
     operations: int = 0
+
+
+@dataclass(frozen=True)
+class AttentionCosts:
+    """What programs take alone: their cycles, None where these cannot be said, and the bytes of DRAM that they move."""
+
+    cycles: int | None
+    dram_bytes: int
+
+
+@dataclass(frozen=True)
+class AttentionChoice:
+    """Attention of the graph: the variables that it computes, in their order, and whether it goes over blocks of keys.
+
+    ``fused`` is what it takes so, and ``unfused`` what it takes otherwise; with neighbours of which only the one or the
+    other has a part. ``on_host``: otherwise the host would have a part of it.
+    """
+
+    variables: tuple[str, ...]
+    chosen: bool
+    fused: AttentionCosts
+    unfused: AttentionCosts
+    on_host: bool
 
 
 Origin = Literal["begin", "middle", "end"]
@@ -184,6 +208,7 @@ _REGION = TypeAdapter(_StoredRegion)
 FLOAT_TEXT = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
 _SHAPES: dict[str, TypeAdapter[RegionShape]] = {shape.kind: TypeAdapter(shape) for shape in SHAPES}
 _PROGRAM = TypeAdapter(VectorProgram)
+_CHOICES = TypeAdapter(list[AttentionChoice])
 _LAUNCHES = TypeAdapter(dict[str, LaunchInfo])
 _BUFFERS = TypeAdapter(tuple[ScratchpadBuffer, ...])
 _DEPTHS = TypeAdapter(dict[str, Depths])
@@ -193,11 +218,17 @@ _SIZES = TypeAdapter(tuple[MemorySize, ...])
 def dump_region(region: AnyRegion) -> str:
     """A region as JSON, for a function's attribute."""
     if isinstance(region, VectorRegion):
-        stored = _StoredRegion(region.shape.kind, _PROGRAM.dump_python(region.shape), views=region.views)
+        stored = _StoredRegion(region.shape.kind, _program_fields(region.shape), views=region.views)
     else:
         shape, parts = _SHAPES[region.shape.kind].dump_python(region.shape), (region.epilogue, region.tiling)
         stored = _StoredRegion(region.shape.kind, shape, *parts, region.host_reason, region.border, region.views)
     return _REGION.dump_json(stored, exclude=None if region.views else {"views"}).decode()
+
+
+def _program_fields(program: VectorProgram) -> dict[str, Any]:
+    """The fields of a program; without the stream of one that has none."""
+    fields: dict[str, Any] = _PROGRAM.dump_python(program, exclude={"stream"} if program.stream is None else None)
+    return fields
 
 
 def without_numbers(region: AnyRegion) -> str:
@@ -227,6 +258,16 @@ def load_region(text: str) -> AnyRegion:
         return VectorRegion(_PROGRAM.validate_python(stored.shape), stored.views)
     shape = _SHAPES[stored.kind].validate_python(stored.shape)
     return Region(shape, stored.epilogue, stored.tiling, stored.host_reason, stored.border, stored.views)
+
+
+def dump_choices(choices: Sequence[AttentionChoice]) -> str:
+    """Returns how attention was placed, as JSON."""
+    return _CHOICES.dump_json(list(choices)).decode()
+
+
+def load_choices(text: str) -> list[AttentionChoice]:
+    """The inverse of ``dump_choices``."""
+    return _CHOICES.validate_json(text)
 
 
 def dump_launches(launches: dict[str, LaunchInfo]) -> str:

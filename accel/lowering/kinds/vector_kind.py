@@ -114,17 +114,17 @@ class _Tiles:
         made: list[tirx.Stmt] = [tirx.AllocBuffer(buffer) for buffer in buffers.values()]
         made += [self._nest(statement, buffers, place) for statement in ahead]
         made += [self._tiles(buffers, rest=False)]
-        if any(program.extents[axis] % program.tile[axis] for axis in program.cut):
+        if any(program.extents[axis] % program.tile[axis] for axis in program.tiled):
             made.append(self._tiles(buffers, rest=True))
         return made[0] if len(made) == 1 else tirx.SeqStmt(made)
 
     def _tiles(self, shared: Mapping[str, Any], *, rest: bool) -> tirx.Stmt:
         """All whole tiles, or those that have fewer elements along the axis whose tiles do not divide it."""
         program = self.program
-        variables = {axis: tirx.Var(f"tile{axis}", "int32") for axis in program.cut}
-        counts = {axis: program.extents[axis] // program.tile[axis] for axis in program.cut}
+        variables = {axis: tirx.Var(f"tile{axis}", "int32") for axis in program.tiled}
+        counts = {axis: program.extents[axis] // program.tile[axis] for axis in program.tiled}
         extents, first = list(program.tile), {}
-        for axis in program.cut:
+        for axis in program.tiled:
             left = program.extents[axis] % program.tile[axis]
             if rest and left:
                 extents[axis], counts[axis] = left, 1
@@ -132,19 +132,46 @@ class _Tiles:
             else:
                 first[axis] = variables[axis] * program.tile[axis]
         place = _Place(extents, first)
-        buffers = dict(shared) | self._buffers({tensor.name for tensor in program.on_chip} - self.shared, place)
+        names = {tensor.name for tensor in program.on_chip} - self.shared - program.of_blocks
+        buffers = dict(shared) | self._buffers(names, place)
         statements = [tirx.AllocBuffer(buffer) for name, buffer in buffers.items() if name not in shared]
-        statements += [
-            self._nest(statement, buffers, place)
-            for statement in program.parsed
-            if statement.target.name not in self.shared
-        ]
-        body: tirx.Stmt = tirx.SeqStmt(statements)
-        overlapping = max((axis for axis in program.cut if counts[axis] > 1), default=None)
-        for axis in reversed(program.cut):
+        body: tirx.Stmt = tirx.SeqStmt([*statements, *self._statements(buffers, place)])
+        overlapping = max((axis for axis in program.tiled if counts[axis] > 1), default=None)
+        if program.stream is not None and program.stream.axis in program.cut:  # whose blocks overlap
+            overlapping = None
+        for axis in reversed(program.tiled):
             notes = (CONTEXTS_PRAGMA, program.contexts) if axis == overlapping and program.contexts > 1 else ()
             body = in_loops([variables[axis]], [counts[axis]], body, *notes)
         return body
+
+    def _statements(self, buffers: Mapping[str, Any], place: _Place) -> list[tirx.Stmt]:
+        """The nests of a tile; those of a stream in a loop over whole blocks, and once more for what is left."""
+        program, stream = self.program, self.program.stream
+        every = program.parsed
+        if stream is None:
+            return self._nests(every, buffers, place)
+        within, axis = every[stream.first : stream.last], stream.axis
+        block = program.tile[axis]
+        whole, left = divmod(program.extents[axis], block)
+        variable = tirx.Var("block", "int32")
+        notes = (CONTEXTS_PRAGMA, program.contexts) if whole > 1 and program.contexts > 1 else ()
+        body = self._block(within, buffers, _with_axis(place, axis, block, variable * block))
+        made = [*self._nests(every[: stream.first], buffers, place), in_loops([variable], [whole], body, *notes)]
+        if left:
+            first = tirx.const(whole * block, "int32")
+            made.append(self._block(within, buffers, _with_axis(place, axis, left, first)))
+        return made + self._nests(every[stream.last :], buffers, place)
+
+    def _block(self, statements: Sequence[Statement], buffers: Mapping[str, Any], place: _Place) -> tirx.Stmt:
+        """The nests of a block, with buffers of its own."""
+        own = self._buffers(self.program.of_blocks - self.shared, place)
+        allocated = [tirx.AllocBuffer(buffer) for buffer in own.values()]
+        return tirx.SeqStmt([*allocated, *self._nests(statements, {**buffers, **own}, place)])
+
+    def _nests(self, statements: Sequence[Statement], buffers: Mapping[str, Any], place: _Place) -> list[tirx.Stmt]:
+        """The nests of what is not shared by all tiles."""
+        own = (statement for statement in statements if statement.target.name not in self.shared)
+        return [self._nest(statement, buffers, place) for statement in own]
 
     def _buffers(self, names: set[str] | frozenset[str], place: _Place) -> dict[str, Any]:
         found = {}
@@ -192,6 +219,13 @@ class _Tiles:
         tensors = [tensor for tensor in tensors if tensor.name not in tables]
         on_chip = [tensor for tensor in tensors if tensor.memory and tensor.axes and tensor.axes[-1] == axis]
         return max((accelerator.memory(tensor.memory).element_count for tensor in on_chip), default=1)
+
+
+def _with_axis(place: _Place, axis: int, extent: int, first: Any) -> _Place:
+    """A place with other elements of an axis."""
+    extents = list(place.extents)
+    extents[axis] = extent
+    return _Place(extents, {**place.first, axis: first})
 
 
 def _dram_index(axis: int, variables: Mapping[int, Any], place: _Place) -> Any:

@@ -1,13 +1,13 @@
 """Operators as statements of one instruction each, over axes of the operator: each kind of operator once."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Access, Statement, walk
 from accel.lowering.vector.instruction_cover import InstructionCover, Lying, UncoverableError
 from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, LegalStatement
-from accel.region.vector_program import UNIT, VectorTensor, axis_name
+from accel.region.vector_program import UNIT, Stream, VectorTensor, axis_name
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class CoveredOperator:
         tensors: these and what lies between, by name; on the chip without dimensions of extent 1.
         shapes: the axes of operands and result with those dimensions, by name.
         statements: in their order.
+        stream: which of them are done block by block; None where there are none.
     """
 
     extents: tuple[int, ...]
@@ -29,6 +30,7 @@ class CoveredOperator:
     tensors: Mapping[str, VectorTensor]
     shapes: Mapping[str, tuple[int, ...]]
     statements: tuple[Statement, ...]
+    stream: Stream | None = None
 
     @property
     def renames(self) -> bool:
@@ -51,7 +53,7 @@ def cover_operator(operator: LegalOperator, target: Target, home: str) -> Covere
     Raises:
         UncoverableError: they cannot.
     """
-    axes = _OperatorAxes(operator)
+    axes = OperatorAxes(operator)
     lying = {
         name: Lying(tensor.dtype, home if tensor.dtype == FLOAT else "") for name, tensor in operator.tensors.items()
     }
@@ -68,6 +70,21 @@ def cover_operator(operator: LegalOperator, target: Target, home: str) -> Covere
         else:
             statements += cover.anywhere(whole, statement.start)
         placed.add(name)
+    return covered(operator, axes, cover, statements)
+
+
+def covered(
+    operator: LegalOperator,
+    axes: "OperatorAxes",
+    cover: InstructionCover,
+    statements: Sequence[Statement],
+    stream: Stream | None = None,
+) -> CoveredOperator:
+    """Returns an operator that instructions do by ``statements``, with what they use as ``cover`` has it lie.
+
+    Raises:
+        UncoverableError: no statement reads a dimension of an operand.
+    """
     shapes = {name: axes.of(name, operator.tensors[name].shape) for name in (*operator.inputs, operator.result)}
     accesses = {
         leaf.name: leaf for made in statements for leaf in (made.target, *made.accesses) if leaf not in made.looked_up
@@ -78,10 +95,10 @@ def cover_operator(operator: LegalOperator, target: Target, home: str) -> Covere
             found = shapes[name] if name in shapes else tuple(int(axis[1:]) for axis in accesses[name].axes)
             on_chip = tuple(axis for axis in found if axis != UNIT)
             tensors[name] = VectorTensor(name, where.dtype, on_chip if where.memory else found, where.memory)
-    return CoveredOperator(axes.extents, operator.inputs, operator.result, tensors, shapes, tuple(statements))
+    return CoveredOperator(axes.extents, operator.inputs, operator.result, tensors, shapes, tuple(statements), stream)
 
 
-class _OperatorAxes:
+class OperatorAxes:
     """The axes of an operator: loops of its statements that walk the same dimension of a tensor are one axis."""
 
     def __init__(self, operator: LegalOperator) -> None:

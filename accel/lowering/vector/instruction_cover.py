@@ -95,6 +95,25 @@ def runs_programs(target: Target) -> bool:
     return lookups or home_memory(target.accelerator) is not None
 
 
+def multiplies_floats(target: Target) -> bool:
+    """Returns whether an instruction sums products of two float32 tensors on the chip."""
+    if home_memory(target.accelerator) is None:
+        return False
+    for meaning in target.semantics:
+        statement, instruction = meaning.typed.statement, meaning.instruction
+        value = statement.value
+        if not isinstance(instruction, Compute) or statement.combiner != "+" or statement.slides:
+            continue
+        if not isinstance(value, Binary) or value.operator != "*":
+            continue
+        if not (isinstance(value.left, Access) and isinstance(value.right, Access)):
+            continue
+        memories = (operand.memory for operand in instruction.operands.values())
+        if all(target.accelerator.memory(memory).dtype == FLOAT for memory in memories):
+            return True
+    return False
+
+
 class InstructionCover:
     """Covers statements one after the other; ``lying`` are the tensors so far, and grow by those between steps.
 
@@ -144,6 +163,18 @@ class InstructionCover:
                 return [*combined, *left]
             failures.append(UncoverableError(f"no instruction brings x from {memory} to {self._home}", partly=True))
         raise _nearest(failures)
+
+    def onto(self, made: Statement) -> list[Statement]:
+        """Returns the statements that combine with what is in the target.
+
+        Raises:
+            UncoverableError: there are none.
+        """
+        self._known.clear()
+        found = self._into(made.target, made.value, made)
+        if found is None:
+            raise UncoverableError(f"no instruction does {made.combiner}= of {generic(made.value)}")
+        return found
 
     def _combination(self, made: Statement, start: float | None) -> list[Statement]:
         """The statements that begin a reduction, and do it, in the memory of its target."""

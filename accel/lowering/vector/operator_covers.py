@@ -9,6 +9,7 @@ from accel.expression.element_types import CAST_TO
 from accel.expression.syntax_tree import Access, Cast, Statement
 from accel.lowering.vector.covered_operators import CoveredOperator
 from accel.lowering.vector.instruction_cover import InstructionCover, Lying, UncoverableError, home_memory
+from accel.lowering.vector.key_blocks import cover_key_blocks, cover_sum_blocks
 from accel.lowering.vector.legal_statements import Legalizer
 from accel.lowering.vector.like_operators import LikeOperators
 from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, Range
@@ -24,6 +25,7 @@ class OperatorCovers:
         self._like = LikeOperators(target, self._home)
         self._known: dict[int, tuple[LegalOperator, CoveredOperator | str]] = {}
         self._stored: dict[str, bool] = {}
+        self._attentions: dict[str, CoveredOperator | None] = {}
 
     def legal(
         self,
@@ -57,6 +59,23 @@ class OperatorCovers:
         if isinstance(covered, str):
             raise UncoverableError(covered)
         return covered, given, operator.range
+
+    def sum_in_blocks(self, operator: LegalOperator) -> CoveredOperator | None:
+        """Returns a sum of products over blocks of what is summed, as instructions do it; None where none do."""
+        try:
+            return cover_sum_blocks(operator, self._target, self._home)
+        except UncoverableError:
+            return None
+
+    def attention(self, operator: LegalOperator) -> CoveredOperator | None:
+        """Returns an operator over blocks of keys as instructions do it; None where it is no attention, or none do."""
+        key = f"{operator.inputs} {dict(operator.tensors)} {operator.statements}"
+        if key not in self._attentions:
+            try:
+                self._attentions[key] = cover_key_blocks(operator, self._target, self._home)
+            except UncoverableError:
+                self._attentions[key] = None
+        return self._attentions[key]
 
     def stores(self, dtype: str) -> bool:
         """Returns whether a copy brings floats to DRAM as a type of integers."""

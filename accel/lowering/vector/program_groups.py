@@ -1,6 +1,6 @@
 """Groups of operators that become one vector program: statements over common axes, with what they read and leave."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tvm import relax
@@ -8,7 +8,7 @@ from tvm import relax
 from accel.expression.element_types import CAST_TO
 from accel.expression.syntax_tree import Access, Cast, Expression, Literal, Statement
 from accel.lowering.vector.covered_operators import CoveredOperator
-from accel.region.vector_program import UNIT, VectorTensor, axis_name
+from accel.region.vector_program import UNIT, Stream, VectorTensor, axis_name
 
 
 class MisfitError(Exception):
@@ -45,6 +45,7 @@ class Group:
         left: those that it leaves in DRAM as they come, which are not of floats.
         members: all variables that it computes, in their order.
         conditions: variables of bools that expressions of its statements have in place of elements.
+        stream: which statements are done block by block; None where none are.
     """
 
     home: str
@@ -57,6 +58,7 @@ class Group:
     members: list[relax.Var] = field(default_factory=list)
     conditions: list[relax.Var] = field(default_factory=list)
     count: int = 0
+    stream: Stream | None = None
 
     def copy(self) -> "Group":
         """Returns a group that can grow without this one."""
@@ -84,8 +86,11 @@ class Group:
         """Take an operator in, whose result is ``var``; the group is of no use where this fails.
 
         Raises:
-            MisfitError: its axes are not those of what it reads, or it reads what the group leaves in DRAM.
+            MisfitError: its axes are not those of what it reads, or it reads what the group leaves in DRAM; or it goes
+                over blocks, and is not the first.
         """
+        if operator.stream is not None and self.members:
+            raise MisfitError("what goes over blocks begins a program")
         operands = list(given)
         axes = self._aligned(operator, operands)
         names: dict[str, str] = {}
@@ -105,12 +110,29 @@ class Group:
             indices = (axis_name(axes[int(index[1:])]) if isinstance(index, str) else index for index in leaf.indices)
             return Access(names[leaf.name], tuple(indices))
 
-        self.statements += [statement.with_accesses(renamed) for statement in operator.statements]
+        made = [statement.with_accesses(renamed) for statement in operator.statements]
+        if operator.stream is None:
+            self.statements += made
+        else:
+            self._stream(operator.stream, axes[operator.stream.axis], made)
         if operator.tensors[operator.result].memory:
             self.made[var] = Made(names[operator.result], _mapped(operator.shapes[operator.result], axes))
         else:
             self.left[var] = names[operator.result]
         self.members.append(var)
+
+    def _stream(self, stream: Stream, axis: int, made: Sequence[Statement]) -> None:
+        """Take in statements of which some are done block by block, behind the loads of what they read.
+
+        What has an axis of blocks is loaded with each of them, and all else once ahead.
+        """
+        loads = self.statements
+        ahead = [load for load in loads if axis_name(axis) not in load.axes]
+        within = [load for load in loads if axis_name(axis) in load.axes]
+        begin, block, end = made[: stream.first], made[stream.first : stream.last], made[stream.last :]
+        self.statements = [*ahead, *begin, *within, *block, *end]
+        first = len(ahead) + len(begin)
+        self.stream = Stream(axis, first, first + len(within) + len(block))
 
     def store(self, var: relax.Expr) -> str:
         """Returns the tensor in DRAM where a value is left, which a float one is stored to."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.memories import Memory
-from accel.expression.syntax_tree import Access, Literal, Statement
+from accel.expression.syntax_tree import Access, Binary, Literal, Statement
 from accel.region.tilings import tile_extents
-from accel.region.vector_program import UNIT, VectorProgram, VectorTensor, loaded_once
+from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor, loaded_once
 
 _WANTED_TILES = 8  # of a program: loads, arithmetic and stores then overlap but for an eighth
 _FEW_ELEMENTS = 4096  # of a tile: in fewer the latency of each instruction counts for more than that
@@ -16,13 +16,22 @@ _FEW_ELEMENTS = 4096  # of a tile: in fewer the latency of each instruction coun
 
 @dataclass(frozen=True)
 class Statements:
-    """What a program does, uncut: statements over tensors, of which ``operands`` and ``results`` lie in DRAM."""
+    """What a program does, uncut: statements over tensors, of which ``operands`` and ``results`` lie in DRAM.
+
+    ``stream``: those of them that are done block by block.
+    """
 
     extents: tuple[int, ...]
     tensors: Mapping[str, VectorTensor]
     operands: tuple[str, ...]
     results: tuple[str, ...]
     statements: tuple[Statement, ...]
+    stream: Stream | None = None
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether what it moves depends on its tiles so much that these are priced: products, and blocks."""
+        return self.stream is not None or any(map(sums_products, self.statements))
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -32,19 +41,27 @@ class Statements:
         return tuple(axis for axis in common if all(axis in self.tensors[name].axes for name in self.results))
 
 
+def sums_products(statement: Statement) -> bool:
+    """Returns whether a statement sums products of two tensors."""
+    value = statement.value
+    if statement.combiner != "+" or not isinstance(value, Binary) or value.operator != "*":
+        return False
+    return isinstance(value.left, Access) and isinstance(value.right, Access)
+
+
 def cut_program(whole: Statements, accelerator: Accelerator) -> VectorProgram | None:
     """Returns a program in tiles that fit its memories; None if not even the smallest do."""
     uncut: dict[tuple[int, ...], VectorProgram] = {}
-    lanes = _lanes(whole.tensors.values(), accelerator)
+    lanes = lanes_of(whole.tensors.values(), accelerator)
     best: tuple[tuple[float, int], VectorProgram] | None = None
     for tile in _tiles(whole.extents, whole.rows):
         cut = tuple(axis for axis, extent in enumerate(whole.extents) if tile[axis] < extent)
         if any(tile[axis] % count for axis, count in lanes.items()):
             continue
         if cut not in uncut:
-            uncut[cut] = _placed(whole, cut)
+            uncut[cut] = placed(whole, cut)
         price = _price(whole.extents, tile)
-        if (best is None or price < best[0]) and _fits(uncut[cut], tile, accelerator):
+        if (best is None or price < best[0]) and fits(uncut[cut], tile, accelerator):
             best = price, replace(uncut[cut], tile=tile)
     return None if best is None else best[1]
 
@@ -66,9 +83,15 @@ def best_tile(
     tensors = {tensor.name: tensor for tensor in program.tensors}
     names = [tensor.name for tensor in program.in_dram]
     first = len(names) - program.results
-    whole = Statements(program.extents, tensors, tuple(names[:first]), tuple(names[first:]), program.parsed)
+    whole = Statements(
+        program.extents, tensors, tuple(names[:first]), tuple(names[first:]), program.parsed, program.stream
+    )
+    if whole.is_priced and suits(program.tile):
+        return program
+    if whole.stream is not None:  # whose tiles were chosen with its blocks
+        return None
     rows = whole.rows if order is None else [axis for axis in order if axis in whole.rows]
-    lanes = _lanes(program.on_chip, accelerator)
+    lanes = lanes_of(program.on_chip, accelerator)
     best: tuple[tuple[float, int], VectorProgram] | None = None
     for tile in _tiles(program.extents, rows):
         price = _price(program.extents, tile)
@@ -78,7 +101,7 @@ def best_tile(
             continue
         cut = any(part < extent for part, extent in zip(tile, program.extents, strict=True))
         made = replace(program, tile=tile, contexts=2 if cut else 1)
-        if _fits(made, tile, accelerator):
+        if fits(made, tile, accelerator):
             best = price, made
     return None if best is None else best[1]
 
@@ -88,16 +111,19 @@ def obstacle(whole: Statements, accelerator: Accelerator) -> str:
     for tensor in whole.tensors.values():
         if tensor.memory and (found := _lane_obstacle(tensor, whole, accelerator.memory(tensor.memory))):
             return found
-    lanes = _lanes(whole.tensors.values(), accelerator)
+    lanes = lanes_of(whole.tensors.values(), accelerator)
     tile = tuple(
         min(lanes.get(axis, 1), extent) if axis in whole.rows else extent for axis, extent in enumerate(whole.extents)
     )
+    if whole.stream is not None:
+        axis = whole.stream.axis
+        tile = (*tile[:axis], min(lanes.get(axis, 1), whole.extents[axis]), *tile[axis + 1 :])
     cut = tuple(axis for axis, extent in enumerate(whole.extents) if tile[axis] < extent)
-    return "" if _fits(_placed(whole, cut), tile, accelerator) else "not even one row of it fits the memories"
+    return "" if fits(placed(whole, cut), tile, accelerator) else "not even one row of it fits the memories"
 
 
-def _lanes(tensors: Iterable[VectorTensor], accelerator: Accelerator) -> dict[int, int]:
-    """The axes whose elements lie side by side in an element of a memory, and how many do."""
+def lanes_of(tensors: Iterable[VectorTensor], accelerator: Accelerator) -> dict[int, int]:
+    """Returns the axes whose elements lie side by side in an element of a memory, and how many do."""
     found: dict[int, int] = {}
     for tensor in tensors:
         count = accelerator.memory(tensor.memory).element_count if tensor.memory else 1
@@ -129,7 +155,9 @@ def _last(axes: Sequence[int]) -> int:
 
 
 def without_repeats(whole: Statements) -> Statements:
-    """Returns a program that computes nothing twice, and nothing that it does not read."""
+    """Returns a program that computes nothing twice, and nothing that it does not read; one with a stream as it is."""
+    if whole.stream is not None:
+        return whole
     made: dict[str, Access] = {}
     names: dict[str, str] = {}
     writes = [statement.target.name for statement in whole.statements]
@@ -175,8 +203,10 @@ def _price(extents: Sequence[int], tile: Sequence[int]) -> tuple[float, int]:
     return 1 / min(tiles, _WANTED_TILES) + _FEW_ELEMENTS / math.prod(tile) / _WANTED_TILES, tiles
 
 
-def _fits(program: VectorProgram, tile: Sequence[int], accelerator: Accelerator) -> bool:
-    """Whether a program, however it is cut along its axes, fits with such tiles."""
+def fits(program: VectorProgram, tile: Sequence[int], accelerator: Accelerator) -> bool:
+    """Returns whether a program, however it is cut along its axes, fits with such tiles."""
+    if program.stream is not None:
+        return _fits_streamed(program, tile, program.stream, accelerator)
     used: dict[str, int] = {}
     rest = [extent % part or part for extent, part in zip(program.extents, tile, strict=True)]
     for tensor in program.on_chip:
@@ -189,8 +219,28 @@ def _fits(program: VectorProgram, tile: Sequence[int], accelerator: Accelerator)
     return accelerator.fits(used)
 
 
-def _placed(whole: Statements, cut: tuple[int, ...]) -> VectorProgram:
-    """The program with tiles of one element along ``cut``; its tensors share buffers if they are not needed at once."""
+def _fits_streamed(program: VectorProgram, tile: Sequence[int], stream: Stream, accelerator: Accelerator) -> bool:
+    """Whether a program with a stream fits: what blocks alone use is there for each block that is under way."""
+    used: dict[str, int] = {}
+    rest = [extent % part or part for extent, part in zip(program.extents, tile, strict=True)]
+    block, last = tile[stream.axis], rest[stream.axis]
+    once = 1 if stream.axis in program.cut else program.contexts  # tiles overlap then, and else blocks
+    copies = [(block, program.contexts)] if last == block else [(block, program.contexts), (last, 1)]
+    tiles = [list(tile), rest] if any(rest[axis] != tile[axis] for axis in program.tiled) else [list(tile)]
+    for tensor in program.on_chip:
+        memory = accelerator.memory(tensor.memory)
+        for part in tiles[:1] if tensor.name in program.shared else tiles:
+            for elements, count in copies if tensor.name in program.of_blocks else [(block, once)]:
+                sizes = (elements if axis == stream.axis else part[axis] for axis in tensor.axes)
+                used[tensor.memory] = used.get(tensor.memory, 0) + count * -(-math.prod(sizes) // memory.element_count)
+    return accelerator.fits(used)
+
+
+def placed(whole: Statements, cut: tuple[int, ...]) -> VectorProgram:
+    """Returns the program with tiles of one element along ``cut``.
+
+    Its tensors share buffers if they are not needed at once.
+    """
     once = loaded_once(whole.statements, whole.tensors, cut)
     buffers = _Buffers(whole, once)
     statements = [buffers.placed(number, statement) for number, statement in enumerate(whole.statements)]
@@ -202,11 +252,16 @@ def _placed(whole: Statements, cut: tuple[int, ...]) -> VectorProgram:
         results=len(whole.results),
         statements=tuple(map(str, statements)),
         contexts=2 if cut else 1,
+        stream=whole.stream,
     )
 
 
 class _Buffers:
-    """Buffers that tensors take in the order of statements, and give back behind the last that reads them."""
+    """Buffers that tensors take in the order of statements, and give back behind the last that reads them.
+
+    What lies there as blocks begin, and is used by them, is kept until behind the last; and what blocks give back
+    serves them alone.
+    """
 
     def __init__(self, whole: Statements, once: frozenset[str]) -> None:
         self._whole, self._once = whole, once
@@ -218,9 +273,16 @@ class _Buffers:
         self.made: dict[str, VectorTensor] = {}
         self._names: dict[str, str] = {}
         self._free: list[VectorTensor] = []
+        if whole.stream is not None:
+            ahead = {statement.target.name for statement in whole.statements[: whole.stream.first]}
+            for name in ahead:
+                if whole.stream.first <= self._last[name] < whole.stream.last:
+                    self._last[name] = len(whole.statements)
 
     def placed(self, number: int, statement: Statement) -> Statement:
         """A statement over buffers."""
+        if self._whole.stream is not None and number in (self._whole.stream.first, self._whole.stream.last):
+            self._free.clear()
         target, over = statement.target.name, []
         for name in statement.operands:
             over += [name] if self._last[name] == number and name in self._names and name not in self._once else []

@@ -4,8 +4,9 @@ Neighbours go together as long as their axes are the same and the machine can ho
 """
 
 import json
+import math
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 
 from tvm import ir, relax
 
@@ -16,13 +17,16 @@ from accel.frontend.integer_recovery.recover_integers import HOST_NODES
 from accel.lowering.analysis.arithmetic import operations_of
 from accel.lowering.analysis.composite import is_composite_call, read_composite
 from accel.lowering.ir.function_attributes import (
+    ATTENTION,
     HOST_REASON,
     JOINED,
     LAUNCHES,
     REGION,
     VECTOR_REASONS,
+    AttentionChoice,
     LaunchInfo,
     VectorValues,
+    dump_choices,
     dump_launches,
     dump_region,
     region_of,
@@ -30,17 +34,39 @@ from accel.lowering.ir.function_attributes import (
 )
 from accel.lowering.ir.host_runs import free_vars, main_results
 from accel.lowering.kinds.registry import launch_kind
+from accel.lowering.vector.attention_choice import (
+    Attention,
+    AttentionOption,
+    Costs,
+    attention_parts,
+    choose_attentions,
+)
 from accel.lowering.vector.block_statements import UnsaidError
 from accel.lowering.vector.covered_operators import CoveredOperator
 from accel.lowering.vector.inlined_conditions import BOOL, Conditions
-from accel.lowering.vector.instruction_cover import UncoverableError, home_memory, runs_programs
+from accel.lowering.vector.instruction_cover import (
+    UncoverableError,
+    home_memory,
+    multiplies_floats,
+    runs_programs,
+)
+from accel.lowering.vector.key_blocks import Part, joined, moves, products_of
 from accel.lowering.vector.operator_covers import OperatorCovers
+from accel.lowering.vector.priced_tiles import dram_bytes, priced_programs
 from accel.lowering.vector.program_groups import Group, MisfitError
-from accel.lowering.vector.program_tiles import Statements, cut_program, obstacle, without_repeats
+from accel.lowering.vector.program_tiles import (
+    Statements,
+    cut_program,
+    obstacle,
+    sums_products,
+    without_repeats,
+)
 from accel.lowering.vector.whole_floats import FLOAT, Range
 from accel.region.composite_attributes import COMPOSITE
 from accel.region.kinds import AnyRegion, Prices, Region, VectorRegion
+from accel.region.vector_program import VectorProgram
 
+_TRIED_TILINGS = 4  # of attention over blocks of keys, that are timed
 _IMAGE = 4  # axes of what lies in tiles, of channels and pixels
 
 VECTOR = "vector"
@@ -48,7 +74,11 @@ VECTOR = "vector"
 
 
 def place_vector_programs(
-    module: ir.IRModule, target: Target, prices: Prices, host_nodes: Mapping[str, str] | None = None
+    module: ir.IRModule,
+    target: Target,
+    prices: Prices,
+    host_nodes: Mapping[str, str] | None = None,
+    attention: AttentionOption = "unfused",
 ) -> ir.IRModule:
     """Returns the module with launches of vector programs in place of host operators; unchanged for most machines.
 
@@ -60,12 +90,42 @@ def place_vector_programs(
         target: what it is for.
         prices: of regions.
         host_nodes: nodes of the model that the host shall run, with why.
+        attention: whether attention goes over blocks of keys as one program, see :mod:`attention_choice`.
     """
     if not runs_programs(target):
         return module
     operators = target.derived(OperatorCovers)
     home = home_memory(target.accelerator) or ""
-    return _Placement(module, target, home, operators, prices, host_nodes or {}).module()
+
+    def placed(fused: Sequence[Attention]) -> _Placement:
+        return _Placement(module, target, home, operators, priced, host_nodes or {}, fused)
+
+    priced = _Priced(prices)
+    usual = placed(())
+    if attention == "unfused" or not multiplies_floats(target):
+        return usual.module()
+    found = usual.attentions()
+    if not found:
+        return usual.module()
+    otherwise = placed(found)
+    chosen, choices = choose_attentions(found, usual.costs_of, otherwise.costs_of, always=attention == "fused")
+    best = usual if not chosen else otherwise if len(chosen) == len(found) else placed(chosen)
+    return best.module(choices)
+
+
+class _Priced:
+    """The cycles of regions, each kind once: regions that differ in numbers alone have the same."""
+
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
+        self._cycles: dict[str, int | None] = {}
+
+    def __call__(self, *regions: AnyRegion) -> list[int | None]:
+        """Returns the cycles of regions, which another process may price half of; None where they cannot be said."""
+        keys = [without_numbers(region) for region in regions]
+        new = {key: region for key, region in zip(keys, regions, strict=True) if key not in self._cycles}
+        self._cycles |= dict(zip(new, self._prices(list(new.values())), strict=True)) if new else {}
+        return [self._cycles[key] for key in keys]
 
 
 class _Placement:
@@ -77,8 +137,9 @@ class _Placement:
         target: Target,
         home: str,
         operators: OperatorCovers,
-        prices: Prices,
+        priced: _Priced,
         host_nodes: Mapping[str, str],
+        fused: Sequence[Attention],
     ) -> None:
         self._module, self._accelerator, self._home, self._operators = module, target.accelerator, home, operators
         self._contraction = target.contraction
@@ -86,8 +147,10 @@ class _Placement:
         self._bindings = [binding for block in main.body.blocks for binding in block.bindings]
         self._at = {binding.var: number for number, binding in enumerate(self._bindings)}
         self._nodes: dict[str, str] = json.loads(str(main.attrs[HOST_NODES])) if HOST_NODES in main.attrs else {}
-        self._host_nodes, self._prices = host_nodes, prices
-        self._cycles: dict[str, int | None] = {}
+        self._host_nodes, self._priced = host_nodes, priced
+        self._fused = {each.members[-1]: each for each in fused}
+        self._tiles: dict[str, list[tuple[float, VectorProgram]]] = {}
+        self._in_fused = {var for each in fused for var in each.members}
         self._results = set(main_results(main))
         self._readers: dict[relax.Expr, list[relax.Expr]] = defaultdict(list)
         for binding in self._bindings:
@@ -97,23 +160,24 @@ class _Placement:
         self._ranges: dict[relax.Expr, Range] = {}
         self._conditions = Conditions()
         self._reasons: dict[str, str] = {}
-
-    def module(self) -> ir.IRModule:
-        """The module with its launches."""
         left_out = set[relax.Var]()
         self._place(left_out)
-        while found := self._unstored():
-            left_out.update(found)
+        while unstored := self._unstored():
+            left_out.update(unstored)
             self._groups, self._ranges, self._conditions, self._reasons = {}, {}, Conditions(), {}
             self._place(left_out)
-        return self._rebuilt()
 
     def _place(self, left_out: Container[relax.Var]) -> None:
-        """Put operators into groups, but for those ``left_out``."""
+        """Let each binding go into a group, or stay on the host for a reason, as those ``left_out``."""
         for binding in self._bindings:
             name = str(binding.var.name)
             if binding.var in left_out:
                 self._reasons[name] = f"no store brings what float32 holds to DRAM as {binding.var.ty.dtype}"
+                continue
+            if binding.var in self._in_fused:
+                if binding.var in self._fused:
+                    group = self._group_of(self._fused[binding.var])
+                    self._groups |= dict.fromkeys(group.members, group)
                 continue
             if (left := self._host_nodes.get(self._nodes.get(name, ""))) is not None:
                 self._reasons[name] = left
@@ -122,6 +186,66 @@ class _Placement:
                 self._take(binding)
             except (UnsaidError, UncoverableError, MisfitError) as error:
                 self._reasons[name] = str(error)
+
+    def _group_of(self, attention: Attention) -> Group:
+        """Attention over blocks of keys as a group."""
+        group = Group(self._home)
+        group.join(attention.members[-1], attention.covered, attention.given)
+        group.members = list(attention.members)
+        return group
+
+    def attentions(self) -> list[Attention]:
+        """All attention that may go over blocks of keys, of which the smallest tiles fit."""
+        found: list[Attention] = []
+        taken: set[relax.Expr] = set()
+        for binding in self._bindings:
+            parts = attention_parts(binding.var, self._legal_part, self._readers, self._results)
+            for members in parts:
+                if taken.intersection(part.var for part in members):
+                    continue
+                operator, given = joined(members)
+                covered = self._operators.attention(operator)
+                if covered is None:
+                    continue
+                attention = Attention(tuple(part.var for part in members), covered, tuple(given))
+                if not self._obstacle(self._group_of(attention)):
+                    found.append(attention)
+                    taken.update(attention.members)
+                    break
+        return found
+
+    def _legal_part(self, var: relax.Expr) -> Part | None:
+        """What makes a variable as statements; None of what is no operator that programs may do."""
+        if var not in self._at or not isinstance(var.ty, relax.TensorType):
+            return None
+        value = self._bindings[self._at[var]].value
+        if self._nodes.get(str(var.name), "") in self._host_nodes or not isinstance(value, ir.Call):
+            return None
+        if is_composite_call(self._module, value):
+            return None
+        try:
+            return Part(var, *self._operators.legal(value, var.ty, None, self._ranges))
+        except UnsaidError:
+            return None
+
+    def costs_of(self, variables: Collection[relax.Var]) -> Costs:
+        """What the programs take that compute any of ``variables``, and all variables that they compute."""
+        groups = {id(group): group for var in variables if (group := self._groups.get(var)) is not None}
+        programs = [self._program(self._statements(each)[0]) for each in groups.values() if each.computes]
+        prices = self._priced(*map(VectorRegion, programs))
+        members = {var for group in groups.values() for var in group.members} | {*variables}
+        left = any(var not in self._groups and not self._only_moves(var) for var in variables)
+        cycles = None if left or None in prices else sum(price or 0 for price in prices)
+        return Costs(cycles, sum(map(dram_bytes, programs)), frozenset(members), on_host=left)
+
+    def _only_moves(self, var: relax.Var) -> bool:
+        part = self._legal_part(var)
+        return part is not None and moves(part.operator)
+
+    def module(self, choices: Sequence[AttentionChoice] = ()) -> ir.IRModule:
+        """The module with its launches; ``choices`` say how attention was placed."""
+        self._choices = choices
+        return self._rebuilt()
 
     def _take(self, binding: relax.VarBinding) -> None:
         """Let a binding join the group of an operand, or begin one."""
@@ -145,11 +269,7 @@ class _Placement:
             if grown is not None:
                 self._groups |= dict.fromkeys(grown.members, grown)
                 return
-        alone = Group(self._home)
-        self._join(alone, var, operator, given)
-        if why := self._obstacle(alone):
-            raise UncoverableError(why)
-        self._groups[var] = alone
+        self._groups[var] = self._alone(var, operator, given)
 
     def _read(
         self, var: relax.Var, value: ir.Call, composite: relax.Function | None
@@ -175,6 +295,32 @@ class _Placement:
             and (var in self._results or self._is_read_outside(var, group))
             and not self._operators.stores(str(var.ty.dtype))
         ]
+
+    def _alone(self, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]) -> Group:
+        """An operator as a group: block by block, if it is a sum of products that is better so.
+
+        Raises:
+            UncoverableError: it does not fit.
+        """
+        alone = Group(self._home)
+        self._join(alone, var, operator, given)
+        why = self._obstacle(alone)
+        blocks = self._in_blocks(var) if any(map(sums_products, operator.statements)) else None
+        if blocks is not None and (why or self._estimate(blocks) < self._estimate(alone)):
+            return blocks
+        if why:
+            raise UncoverableError(why)
+        return alone
+
+    def _in_blocks(self, var: relax.Var) -> Group | None:
+        """A sum of products over blocks of what is summed as a group; None where that does not fit."""
+        part = self._legal_part(var)
+        covered = None if part is None else self._operators.sum_in_blocks(part.operator)
+        if part is None or covered is None:
+            return None
+        group = Group(self._home)
+        group.join(var, covered, part.given)
+        return None if self._obstacle(group) else group
 
     def _is_bound(self, value: ir.Call, composite: relax.Function) -> bool:
         """Whether a composite multiplies, is part of another region, or lies in tiles: an image that regions read.
@@ -211,13 +357,6 @@ class _Placement:
         cycles, otherwise = self._priced(VectorRegion(program), region)
         return cycles is not None and otherwise is not None and cycles < otherwise
 
-    def _priced(self, *regions: AnyRegion) -> list[int | None]:
-        """The cycles of regions, or of those that differ in numbers alone; another process may price half."""
-        keys = [without_numbers(region) for region in regions]
-        new = {key: region for key, region in zip(keys, regions, strict=True) if key not in self._cycles}
-        self._cycles |= dict(zip(new, self._prices(list(new.values())), strict=True)) if new else {}
-        return [self._cycles[key] for key in keys]
-
     def _grown(
         self, group: Group, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]
     ) -> Group | None:
@@ -226,7 +365,12 @@ class _Placement:
             self._join(grown, var, operator, given)
         except MisfitError:
             return None
-        return None if self._obstacle(grown) else grown
+        if self._obstacle(grown):
+            return None
+        if any(map(sums_products, operator.statements)):  # whose operands may be read again for each tile of the rest
+            alone = self._alone(var, operator, given)
+            return grown if self._estimate(grown) <= self._estimate(group) + self._estimate(alone) else None
+        return grown
 
     def _join(self, group: Group, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]) -> None:
         """Let an operator join a group, with the conditions that its expressions have in them."""
@@ -267,7 +411,7 @@ class _Placement:
         left = [whole.store(var) for var in outside]
         given = {each.dram: value for (value, _), each in whole.operands.items()}
         extents, statements = tuple(whole.extents), tuple(whole.statements)
-        found = Statements(extents, whole.tensors, tuple(given), tuple(left), statements)
+        found = Statements(extents, whole.tensors, tuple(given), tuple(left), statements, whole.stream)
         return without_repeats(found), list(given.values()), outside
 
     def _is_read_outside(self, var: relax.Var, group: Group) -> bool:
@@ -302,8 +446,7 @@ class _Placement:
                 bindings.append(binding)
                 continue
             statements, given, outside = self._statements(group)
-            program = cut_program(statements, self._accelerator)
-            assert program is not None, "the smallest tile fits"
+            program = self._program(statements)
             function = self._function(VectorRegion(program), builder, functions)
             made = self._call(function, given, outside, builder)
             computes = [*group.members, *filter(self._is_inlined, group.conditions)]
@@ -311,6 +454,29 @@ class _Placement:
             launches[str(made[0].var.name)] = self._info(group, values, len(launches))
             bindings += made
         return self._with_main(builder.get(), bindings, launches)
+
+    def _program(self, statements: Statements) -> VectorProgram:
+        """A program in its best tiles; where these are priced the fastest of some, as far as that can be said."""
+        found = self._priced_programs(statements) if statements.is_priced else []
+        if not found:
+            program = cut_program(statements, self._accelerator)
+            assert program is not None, "the smallest tile fits"
+            return program
+        cycles = self._priced(*(VectorRegion(program) for _, program in found))
+        known = [(price, number) for number, price in enumerate(cycles) if price is not None]
+        return found[min(known)[1] if known else 0][1]
+
+    def _priced_programs(self, statements: Statements) -> list[tuple[float, VectorProgram]]:
+        """A program in the tiles that are estimated to be the best."""
+        key = repr(statements)
+        if key not in self._tiles:
+            self._tiles[key] = priced_programs(statements, self._accelerator, _TRIED_TILINGS)
+        return self._tiles[key]
+
+    def _estimate(self, group: Group) -> float:
+        """The cycles of a group, by the bytes that it moves and the instructions that begin; infinite if none fits."""
+        found = self._priced_programs(self._statements(group)[0])
+        return found[0][0] if found else math.inf
 
     def _in_order(self) -> Iterator[tuple[relax.VarBinding, Group | None]]:
         """The bindings that stay, and each group once, behind what they read; else as they were."""
@@ -342,6 +508,8 @@ class _Placement:
             LAUNCHES: dump_launches(launches),
             VECTOR_REASONS: json.dumps(self._reasons),
         }
+        if self._choices:
+            attrs[ATTENTION] = dump_choices(self._choices)
         body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
         rebuilt = relax.Function(main.params, body, main.ret_ty, is_pure=True)
         module.update_func(module.get_global_var("main"), rebuilt.with_attrs(attrs))
@@ -401,12 +569,13 @@ class _Placement:
         return [self._nodes[name]] if name in self._nodes else []
 
     def _info(self, group: Group, values: VectorValues, number: int) -> LaunchInfo:
-        computed = [*group.members, *filter(self._is_inlined, group.conditions)]
-        names = [name for var in computed for name in self._nodes_of(var)]
+        names = [name for var in group.members for name in self._nodes_of(var)]
         nodes = tuple(dict.fromkeys(names))
         name = nodes[0] if nodes else f"{VECTOR}_{number}"
-        done = operations_of(self._module, [self._bindings[self._at[var]] for var in computed])
-        return LaunchInfo(name, VECTOR, nodes, 0, values=values, operations=done)
+        done = operations_of(self._module, [self._bindings[self._at[var]] for var in group.members])
+        parts = [part for var in group.members if (part := self._legal_part(var)) is not None]
+        macs = sum(products_of(part.operator) for part in parts)
+        return LaunchInfo(name, VECTOR, nodes, macs, values=values, operations=done)
 
 
 def _names(values: Sequence[relax.Expr]) -> tuple[str, ...]:

@@ -1,12 +1,14 @@
 """Bounds of vector programs against float32 arithmetic of numpy, in its order and in others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.errors import VerificationError
-from accel.region.vector_program import UNIT, VectorProgram, VectorTensor
+from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor
 from accel.util.arrays import Array
 from accel.verify.float_intervals import Interval, result_interval
 from accel.verify.vector_results import VectorResult
@@ -114,3 +116,84 @@ def test_a_division_by_what_may_be_zero_has_no_bounds() -> None:
     found = bounds(of, x)
     assert np.isinf(found.high).all()
     assert np.isinf(found.low).all()
+
+
+WIDTH, BLOCK = 3, 10
+BEGIN = ("m[a0] = -3.4028234663852886e+38", "l[a0] = 0.0", "c[a0, a2] = 0.0")
+OF_A_BLOCK = (
+    *("b[a0, a1] = x[a0, a1]", "w[a1, a2] = v[a1, a2]", "o[a0] = m[a0]", "m[a0] max= b[a0, a1]"),
+    *("o[a0] = o[a0] - m[a0]", "o[a0] = exp(o[a0])", "b[a0, a1] = b[a0, a1] - m[a0]", "b[a0, a1] = exp(b[a0, a1])"),
+    *("l[a0] = l[a0] * o[a0]", "l[a0] += b[a0, a1]"),
+    *("c[a0, a2] = c[a0, a2] * o[a0]", "c[a0, a2] += b[a0, a1] * w[a1, a2]"),
+)
+IN_BLOCKS = VectorProgram(
+    extents=(ROWS, COLUMNS, WIDTH),
+    tile=(ROWS, BLOCK, WIDTH),
+    tensors=(
+        *(VectorTensor("x", "float32", (0, 1)), VectorTensor("v", "float32", (1, 2))),
+        VectorTensor("y", "float32", (0, 2)),
+        *(VectorTensor(name, "float32", (0,), "v") for name in "mlo"),
+        *(VectorTensor(name, "float32", axes, "v") for name, axes in (("c", (0, 2)), ("b", (0, 1)), ("w", (1, 2)))),
+    ),
+    results=1,
+    statements=(*BEGIN, *OF_A_BLOCK, "c[a0, a2] = c[a0, a2] / l[a0]", "y[a0, a2] = c[a0, a2]"),
+    contexts=1,
+    stream=Stream(1, len(BEGIN), len(BEGIN) + len(OF_A_BLOCK)),
+)
+
+
+def in_blocks(scores: Array, values: Array, *, shrinks: bool = True) -> Array:
+    """Weights times values in numpy's float32, block by block; without ``shrinks`` sums stay as the maximum grows."""
+    most = np.full(ROWS, np.finfo(np.float32).min, np.float32)
+    total, made = np.zeros(ROWS, np.float32), np.zeros((ROWS, WIDTH), np.float32)
+    for begin in range(0, COLUMNS, BLOCK):
+        part = scores[:, begin : begin + BLOCK]
+        before, most = most, np.maximum(most, part.max(1))
+        factor = np.exp(before - most) if shrinks else np.ones_like(most)
+        total, made = total * factor, made * factor[:, None]
+        for weights, row in zip(np.exp(part - most[:, None]).T, values[begin : begin + BLOCK], strict=True):
+            total, made = total + weights, made + weights[:, None] * row
+    return made / total[:, None]
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1 << 20), st.floats(0.01, 30))
+def test_blocks_of_keys_are_within_them_and_so_is_all_at_once(seed: int, scale: float) -> None:
+    """It would catch bounds of one block alone, and bounds so wide that sums may stay as they were."""
+    scores = np.sort(drawn(seed, scale)[0], axis=-1)  # the maximum grows with each block
+    values = np.random.default_rng(seed + 1).normal(size=(COLUMNS, WIDTH)).astype(np.float32)
+    found = result_interval(IN_BLOCKS, 0, lambda number: (scores, values)[number])
+    assert found.holds(in_blocks(scores, values)).all()
+    exact = np.exp(scores.astype(np.float64) - scores.max(-1, keepdims=True))
+    assert found.holds(exact @ values / exact.sum(-1, keepdims=True)).all()
+    assert (found.high - found.low < 1e-3 * np.abs(values).max()).all()
+    if scale > 1:
+        assert not found.holds(in_blocks(scores, values, shrinks=False)).all()
+
+
+def test_keys_that_are_masked_take_no_part() -> None:
+    """It would catch a NaN of blocks in which no key is left, as of minus infinity less itself."""
+    scores = drawn(1)[0]
+    scores[:, : 2 * BLOCK] = -np.inf
+    values = np.random.default_rng(2).normal(size=(COLUMNS, WIDTH)).astype(np.float32)
+    found = result_interval(IN_BLOCKS, 0, lambda number: (scores, values)[number])
+    exact = np.exp(scores.astype(np.float64) - scores.max(-1, keepdims=True))
+    assert found.holds(exact @ values / exact.sum(-1, keepdims=True)).all()
+    assert np.isfinite(found.high).all()
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1 << 20))
+def test_sums_of_products_are_within_them_in_any_order_and_not_without_a_product(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    x, v = (random.normal(size=shape).astype(np.float32) for shape in ((ROWS, COLUMNS), (COLUMNS, WIDTH)))
+    statements = ("b[a0, a1] = x[a0, a1]", "b[a0, a1] = b[a0, a1] / 3.0", "w[a1, a2] = v[a1, a2]", "c[a0, a2] = 0.0")
+    last = ("c[a0, a2] += b[a0, a1] * w[a1, a2]", "y[a0, a2] = c[a0, a2]")
+    whole = replace(IN_BLOCKS, tile=IN_BLOCKS.extents, stream=None, statements=(*statements, *last))
+    found = result_interval(whole, 0, lambda number: (x, v)[number])
+    products = (x / np.float32(3))[:, :, None] * v
+    for order in (slice(None), slice(None, None, -1)):
+        sums = np.cumsum(products[:, order], axis=1, dtype=np.float32)
+        assert found.holds(sums[:, -1]).all()
+        assert not found.holds(sums[:, -2]).all()
+    assert found.holds(x.astype(np.float64) / 3 @ v).all()
