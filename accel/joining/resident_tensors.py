@@ -12,11 +12,14 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.isa.decode import decode
-from accel.isa.family import DramTensor, Family, KeepsResults, ResidentRow, ResidentTensor
+from accel.isa.family import DramTensor, Family, KeepsResults, ResidentRow, ResidentTensor, dram_traffic
+from accel.joining.depth_first import Chain, StripedRow, TiledRow, tiled_row
 from accel.program.program_model import HostStep, Launch, Program, Resident, joined_steps
 from accel.util.arrays import Int32, Words
 
 _WORK = 1 << 22  # instructions of all trials of a row
+_STRIPED_WORK = 1 << 17  # instructions of all depth-first orders of a row
+_CUT = 2  # launches from the first to the last of a chain that has halves
 
 
 def can_keep(accelerator: Accelerator, family: Family) -> bool:
@@ -24,18 +27,21 @@ def can_keep(accelerator: Accelerator, family: Family) -> bool:
     return isinstance(family, KeepsResults) and family.keeps_results(accelerator)
 
 
-def keep_results(program: Program, family: Family, *, stored: bool = False) -> Program:
+def keep_results(program: Program, family: Family, *, stored: bool = False, depth_first: bool = True) -> Program:
     """Returns the program in which results stay on the chip where that is faster, or moves less; the same otherwise.
 
     Args:
         program: its launches are joined where they can be.
         family: of its accelerator.
         stored: whether results that stay are stored all the same, for whoever looks at them.
+        depth_first: whether launches may run in stripes, one behind the other, where that is better still.
     """
     if not can_keep(program.accelerator, family):
         return program
     rows = [
-        _kept(program, steps, family, stored=stored) if not isinstance(steps, HostStep) else steps
+        _kept(program, steps, family, stored=stored, depth_first=depth_first)
+        if not isinstance(steps, HostStep)
+        else steps
         for steps in joined_steps(program.steps)
     ]
     residents = tuple(each for row in rows if isinstance(row, _Row) for each in row.residents)
@@ -70,18 +76,29 @@ class _Row:
     residents: Sequence[Resident]
 
 
-def _kept(program: Program, launches: Sequence[Launch], family: Family, *, stored: bool) -> _Row:
+def _kept(program: Program, launches: Sequence[Launch], family: Family, *, stored: bool, depth_first: bool) -> _Row:
     begin, end = launches[0].begin, launches[-1].begin + launches[-1].count
     counts = [launch.count for launch in launches]
     words, origin = program.words[begin:end], program.origin[begin:end]
     names, tensors = _tensors(program, launches, stored=stored)
-    chosen = _chosen(program, words, tensors, family) if tensors else None
+    row = _Row(launches, counts, words, origin, ())
+    if not tensors:
+        return row
+    trials = _Trials(program.accelerator, family, tensors)
+    chosen = trials.chosen(words)
+    if depth_first:
+        assert isinstance(family, KeepsResults)
+        decoded = decode(program.accelerator, words)
+        tiled = tiled_row(decoded, launches, program.segments, family, family.boxes(decoded))
+        found = None if tiled is None else _StripedTrials(trials, tiled, words, chosen, _uses(launches, names)).best()
+        if found is not None:
+            chosen, striped = found
+            row = _Row(striped.launches, striped.counts, words[striped.place], origin[striped.place], ())
     if chosen is None:
-        return _Row(launches, counts, words, origin, ())
-    bounds = np.cumsum([0, *counts])
-    own = np.diff(np.searchsorted(chosen.place, bounds)).tolist()
-    residents = [_resident(names[each.number], each, launches) for each in chosen.residents]
-    return _Row(launches, own, chosen.words, origin[chosen.place], residents)
+        return row
+    own = np.diff(np.searchsorted(chosen.place, np.cumsum([0, *row.counts]))).tolist()
+    residents = [_resident(names[each.number], each, row.launches) for each in chosen.residents]
+    return _Row(row.launches, own, chosen.words, row.origin[chosen.place], residents)
 
 
 def _tensors(program: Program, launches: Sequence[Launch], *, stored: bool) -> tuple[list[str], list[DramTensor]]:
@@ -96,6 +113,7 @@ def _tensors(program: Program, launches: Sequence[Launch], *, stored: bool) -> t
             program.segments[name].address,
             program.segments[name].address + program.segments[name].nbytes,
             stored or name in elsewhere or name in program.outputs,
+            program.segments[name].shape,
         )
         for name in names
     ]
@@ -112,36 +130,113 @@ def _apart(program: Program, name: str) -> bool:
     )
 
 
-def _chosen(program: Program, words: Words, tensors: Sequence[DramTensor], family: Family) -> ResidentRow | None:
-    """The row in which those stay that make it better; None where none does.
+class _Trials:
+    """Trials of what stays of the tensors of a row, whatever the order of its instructions."""
 
-    All are tried together first, then halves of what did not make it better.
-    """
-    assert isinstance(family, KeepsResults)
-    residency = family.residency(decode(program.accelerator, words), tensors)
-    if not residency.candidates:
-        return None
-    best, value = None, (_cycles(program.accelerator, words, family), 0)
-    stay: tuple[int, ...] = ()
-    left, work = [tuple(residency.candidates)], _WORK
-    while left and work > 0:
-        part = left.pop()
-        tried = residency.rewritten((*stay, *part))
-        work -= len(tried.words)
-        worth = (_cycles(program.accelerator, tried.words, family), -sum(map(_saved, tried.residents)))
-        if tried.residents and worth < value:
-            best, value, stay = tried, worth, tuple(each.number for each in tried.residents)
-        elif len(part) > 1:
-            left += [part[len(part) // 2 :], part[: len(part) // 2]]
-    return best
+    def __init__(self, accelerator: Accelerator, family: Family, tensors: Sequence[DramTensor]) -> None:
+        assert isinstance(family, KeepsResults)
+        self._accelerator, self._family, self._keeps, self._tensors = accelerator, family, family, tensors
+
+    def chosen(self, words: Words) -> ResidentRow | None:
+        """Returns the row in which those stay that make it better; None where none does.
+
+        All are tried together first, then halves of what did not make it better.
+        """
+        residency = self._keeps.residency(decode(self._accelerator, words), self._tensors)
+        if not residency.candidates:
+            return None
+        best, value = None, self.value(words)
+        stay: tuple[int, ...] = ()
+        left, work = [tuple(residency.candidates)], _WORK
+        while left and work > 0:
+            part = left.pop()
+            tried = residency.rewritten((*stay, *part))
+            work -= len(tried.words)
+            worth = self.value(tried.words)
+            if tried.residents and worth < value:
+                best, value, stay = tried, worth, tuple(each.number for each in tried.residents)
+            elif len(part) > 1:
+                left += [part[len(part) // 2 :], part[: len(part) // 2]]
+        return best
+
+    def value(self, words: Words) -> tuple[int, int]:
+        """Returns the cycles that a row takes, and the bytes of DRAM that it moves."""
+        decoded = decode(self._accelerator, words)
+        return self._family.time(decoded, {}).cycles, sum(dram_traffic(self._family.boxes(decoded)))
 
 
-def _cycles(accelerator: Accelerator, words: Words, family: Family) -> int:
-    return family.time(decode(accelerator, words), {}).cycles
+class _StripedTrials:
+    """Trials of depth-first orders of a row, with what stays on the chip in each."""
+
+    def __init__(
+        self,
+        trials: _Trials,
+        tiled: TiledRow,
+        words: Words,
+        layered: ResidentRow | None,
+        uses: Sequence[tuple[int, int]],
+    ) -> None:
+        self._trials, self._tiled, self._words, self._work = trials, tiled, words, _STRIPED_WORK
+        self._value = trials.value(words if layered is None else layered.words)
+        stay = {each.number for each in layered.residents} if layered else set[int]()
+        self._uses = [use for number, use in enumerate(uses) if number not in stay]
+        self._best: tuple[ResidentRow, StripedRow] | None = None
+        self._chains: list[Chain] = []
+
+    def best(self) -> tuple[ResidentRow, StripedRow] | None:
+        """Returns the best order with what stays in it; None where layer by layer is as good.
+
+        Chains are of launches that are joined by results in DRAM, one after the other; where a whole chain is no
+        better, its halves are tried.
+        """
+        left = list(_overlapping(self._uses))
+        while left and self._work > 0:
+            first, last = left.pop(0)
+            if self._striped(first, last) or last - first < _CUT:
+                continue
+            middle = (first + last) // 2
+            left += [(first, middle), (middle, last)]
+        return self._best
+
+    def _striped(self, first: int, last: int) -> bool:
+        """Whether launches ``[first, last]`` are better in stripes; the best number of stripes is taken then."""
+        better, stripes = False, self._tiled.tiles_of(last)
+        before = tuple(self._chains)
+        if any(first <= chain.last and chain.first <= last for chain in before):
+            return False
+        while stripes > 1 and self._work > 0:
+            chains = [*before, Chain(first, last, stripes)]
+            order = self._tiled.ordered(chains)
+            words = self._words[order.place]
+            self._work -= len(words)
+            tried = self._trials.chosen(words)
+            if tried is not None and (value := self._trials.value(tried.words)) < self._value:
+                self._best, self._value, self._chains, better = (tried, order), value, chains, True
+            stripes //= 2
+        return better
 
 
-def _saved(resident: ResidentTensor) -> int:
-    return resident.bytes_not_read + resident.bytes_not_written
+def _overlapping(uses: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Ranges of launches ``[first, last]``, those with a launch in common as one."""
+    begin, reach = None, 0
+    for first, last in sorted(uses):
+        if begin is not None and first > reach:
+            yield begin, reach
+            begin = None
+        begin, reach = (first, last) if begin is None else (begin, max(reach, last))
+    if begin is not None:
+        yield begin, reach
+
+
+def _uses(launches: Sequence[Launch], names: Sequence[str]) -> list[tuple[int, int]]:
+    """The first launch that makes each tensor, and the last that reads it."""
+    return [
+        (
+            next(number for number, launch in enumerate(launches) if name in launch.outputs),
+            max(number for number, launch in enumerate(launches) if name in launch.inputs),
+        )
+        for name in names
+    ]
 
 
 def _resident(name: str, found: ResidentTensor, launches: Sequence[Launch]) -> Resident:

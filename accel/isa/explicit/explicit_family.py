@@ -25,6 +25,7 @@ from accel.isa.explicit.issue_order import arranged
 from accel.isa.explicit.operations import executions_of
 from accel.isa.explicit.residency.direct_moves import direct_moves, with_free_loads
 from accel.isa.explicit.residency.resident_words import ExplicitResidency
+from accel.isa.explicit.residency.tile_slices import tile_slices
 from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of, variations_of
 from accel.isa.family import (
     DocumentChange,
@@ -200,6 +201,7 @@ class ExplicitFamily(NoContext, PreparedBySignatures):
 
     while_results_stay = staticmethod(with_free_loads)
     residency = staticmethod(ExplicitResidency)
+    tile_slices = staticmethod(tile_slices)
 
     def variations(self, accelerator: Accelerator) -> list[Variation]:
         """Returns what a machine of the document can be timed with."""

@@ -54,6 +54,26 @@ class ResultFlow:
     refused: bool = False
 
     @property
+    def element_bytes(self) -> int:
+        """What an element takes in DRAM."""
+        return next(iter(self.stores.values()))[0].element_bytes
+
+    @property
+    def elements(self) -> int:
+        """Elements of the tensor."""
+        return -(-(self.tensor.end - self.tensor.begin) // self.element_bytes)
+
+    @property
+    def stored_first(self) -> bool:
+        """Whether no element is stored once it was loaded."""
+        if max(self.stores) <= min(self.loads, default=max(self.stores)):
+            return True
+        last = np.full(self.elements, NOBODY, np.int64)
+        for at, (_, shape) in sorted(self.stores.items()):
+            last[shape.tensor_points()] = at
+        return not any((last[shape.tensor_points()] > at).any() for at, shape in self.loads.items())
+
+    @property
     def span(self) -> tuple[int, int]:
         """The first instruction that stores it, and the last that reads it."""
         return min(self.stores), max([*self.reads, *self.loads])
@@ -92,6 +112,10 @@ class RowFlow:
     reads: Mapping[int, Mapping[int, tuple[int, Int64]]]
     points: Mapping[int, tuple[InstructionOperation, Int64]]
     occupied: Sequence[Occupied]
+
+    def number_of(self, flow: ResultFlow) -> int:
+        """Returns which of ``flows`` this one is."""
+        return next(number for number, each in enumerate(self.flows) if each is flow)
 
 
 def row_flow(decoded: Decoded, tensors: Sequence[DramTensor], moves: tuple[DirectMove, ...], memory: int) -> RowFlow:
@@ -149,9 +173,7 @@ class _Walk:
             else:
                 self._other(step)
         for flow in self._flows:
-            flow.refused |= not flow.stores or not flow.reads
-            if not flow.refused and flow.stores:
-                flow.refused |= max(flow.stores) > min([*flow.loads, *flow.reads])
+            flow.refused |= not flow.stores or not flow.reads or not flow.stored_first
         return RowFlow(self._memory, tuple(self._flows), self._reads, self._points, self._occupied)
 
     def _steps(self) -> Iterator[_Step]:
