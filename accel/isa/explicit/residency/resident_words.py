@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -21,7 +22,7 @@ _MOST = 64  # executions that an instruction may become
 
 
 class DoesNotFitError(Exception):
-    """A field cannot hold what a tensor that stays asks of it, or loops cannot make its points."""
+    """A field cannot hold what a tensor that stays asks of it, or loops make its points in too many executions."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class _Editor:
         yield from self._executions(word, move.compute, points)
 
     def _reader(self, at: int, sort: InstructionOperation, points: Int64) -> list[Words]:
-        made = list(self._executions(self._decoded.words[at], sort, points))
+        made = list(islice(self._executions(self._decoded.words[at], sort, points), _MOST + 1))
         if len(made) > _MOST:
             raise DoesNotFitError
         return made
@@ -170,10 +171,9 @@ class _Editor:
     def _executions(self, word: Words, sort: InstructionOperation, points: Int64) -> Iterator[Words]:
         """Words like ``word`` that make the points (n, k) of an operation's k tensors."""
         shapes = self._shapes.setdefault(sort.code, LoopShapes(self._accelerator, sort))
-        executions = shapes.executions(points) if has_own_fields(sort) else None
-        if executions is None:
+        if not has_own_fields(sort):
             raise DoesNotFitError
-        for execution in executions:
+        for execution in shapes.executions(points):
             made = word.copy()
             for name, value in fields_of(sort, execution):
                 self._put(made, sort.instruction, name, value)
