@@ -60,16 +60,28 @@ class TiledRow:
         moved = np.bincount(boxes.instruction, boxes.rows * boxes.row_bytes * boxes.write, minlength=int(ends[-1]))
         self._stored = [int(moved[tile].sum()) for tile in tiles]
 
+    @property
+    def launches(self) -> int:
+        """How many launches it has."""
+        return len(self._launches)
+
     def tiles_of(self, launch: int) -> int:
         """Returns how many tiles a launch has."""
         return self._launch.count(launch)
+
+    def ordered_alone(self, part: Chain) -> Int64:
+        """Returns where the instructions of a chain stand (n,), in the order of its stripes; one is layer by layer."""
+        return np.concatenate([self._instructions(step) for step in self._stripes(part, set())])
+
+    def _instructions(self, tiles: Sequence[int]) -> Int64:
+        return np.unique(np.concatenate([self._tiles[tile] for tile in tiles]))
 
     def ordered(self, chains: Sequence[Chain]) -> StripedRow:
         """Returns the row in which ``chains``, of which no two have a launch in common, run stripe by stripe."""
         parts = self._steps(sorted(chains, key=lambda each: each.first))
         steps = [[*chain.from_iterable(group)] for _, group in groupby(parts, key=lambda part: self._launch[part[0]])]
         runs = [self._launch[step[0]] for step in steps]
-        place = [np.unique(np.concatenate([self._tiles[tile] for tile in step])) for step in steps]
+        place = [self._instructions(step) for step in steps]
         cut = {launch: runs.count(launch) for launch in set(runs)}
         seen, macs, launches = dict.fromkeys(cut, 0), dict.fromkeys(cut, 0), list[Launch]()
         bytes_of = {launch: sum(self._stored[tile] for tile in self._of(launch)) for launch in cut}
@@ -96,14 +108,18 @@ class TiledRow:
         for part in chains:
             yield from self._whole(range(launch, part.first))
             done.update(tile for each in range(launch, part.first) for tile in self._of(each))
-            tiles = [tile for each in range(part.first, part.last + 1) for tile in self._of(each)]
-            stripes = np.array_split(np.array(self._of(part.last)), part.stripes)
-            for stripe in [*(each.tolist() for each in stripes), tiles]:
-                needed = self._with_needs(stripe) - done
-                yield from self._by_launch(needed)
-                done |= needed
+            yield from self._stripes(part, done)
             launch = part.last + 1
         yield from self._whole(range(launch, len(self._launches)))
+
+    def _stripes(self, part: Chain, done: set[int]) -> Iterator[list[int]]:
+        """Tiles of a chain, each list of one launch; ``done`` are those that have run, and have when it ends."""
+        own = {tile for each in range(part.first, part.last + 1) for tile in self._of(each)}
+        stripes = np.array_split(np.array(self._of(part.last)), part.stripes) if part.stripes > 1 else []
+        for stripe in [*(each.tolist() for each in stripes), sorted(own)]:
+            needed = self._with_needs(stripe) & own - done
+            yield from self._by_launch(needed)
+            done |= needed
 
     def _whole(self, launches: range) -> Iterator[list[int]]:
         yield from (tiles for tiles in map(self._of, launches) if tiles)

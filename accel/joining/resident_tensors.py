@@ -18,7 +18,7 @@ from accel.program.program_model import HostStep, Launch, Program, Resident, joi
 from accel.util.arrays import Int32, Words
 
 _WORK = 1 << 22  # instructions of all trials of a row
-_STRIPED_WORK = 1 << 17  # instructions of all depth-first orders of a row
+_STRIPED_WORK = 1 << 16  # instructions of all chains of a row that are tried by themselves
 _CUT = 2  # launches from the first to the last of a chain that has halves
 
 
@@ -159,6 +159,10 @@ class _Trials:
                 left += [part[len(part) // 2 :], part[: len(part) // 2]]
         return best
 
+    def of(self, numbers: Sequence[int]) -> "_Trials":
+        """Returns trials of some of the tensors."""
+        return _Trials(self._accelerator, self._family, [self._tensors[number] for number in numbers])
+
     def value(self, words: Words) -> tuple[int, int]:
         """Returns the cycles that a row takes, and the bytes of DRAM that it moves."""
         decoded = decode(self._accelerator, words)
@@ -166,54 +170,76 @@ class _Trials:
 
 
 class _StripedTrials:
-    """Trials of depth-first orders of a row, with what stays on the chip in each."""
+    """Trials of depth-first orders of a row, with what stays on the chip in each.
+
+    A chain is tried by itself first, in several numbers of stripes; one that is better so is tried within the row.
+    """
 
     def __init__(
-        self,
-        trials: _Trials,
-        tiled: TiledRow,
-        words: Words,
-        layered: ResidentRow | None,
-        uses: Sequence[tuple[int, int]],
+        self, row: _Trials, tiled: TiledRow, words: Words, layered: ResidentRow | None, uses: Sequence[tuple[int, int]]
     ) -> None:
-        self._trials, self._tiled, self._words, self._work = trials, tiled, words, _STRIPED_WORK
-        self._value = trials.value(words if layered is None else layered.words)
+        self._row, self._tiled, self._words, self._all_uses = row, tiled, words, uses
+        self._value = row.value(words if layered is None else layered.words)
         stay = {each.number for each in layered.residents} if layered else set[int]()
         self._uses = [use for number, use in enumerate(uses) if number not in stay]
         self._best: tuple[ResidentRow, StripedRow] | None = None
         self._chains: list[Chain] = []
+        self._work = _STRIPED_WORK
 
     def best(self) -> tuple[ResidentRow, StripedRow] | None:
         """Returns the best order with what stays in it; None where layer by layer is as good.
 
-        Chains are of launches that are joined by results in DRAM, one after the other; where a whole chain is no
-        better, its halves are tried.
+        Chains are of launches between which results go to DRAM, with a launch more at either end or without; where
+        none is better, their halves are tried.
         """
         left = list(_overlapping(self._uses))
-        while left and self._work > 0:
+        while left:
             first, last = left.pop(0)
-            if self._striped(first, last) or last - first < _CUT:
+            if self._takes(first, last) or last - first < _CUT:
                 continue
             middle = (first + last) // 2
             left += [(first, middle), (middle, last)]
         return self._best
 
-    def _striped(self, first: int, last: int) -> bool:
-        """Whether launches ``[first, last]`` are better in stripes; the best number of stripes is taken then."""
-        better, stripes = False, self._tiled.tiles_of(last)
-        before = tuple(self._chains)
-        if any(first <= chain.last and chain.first <= last for chain in before):
-            return False
-        while stripes > 1 and self._work > 0:
-            chains = [*before, Chain(first, last, stripes)]
-            order = self._tiled.ordered(chains)
+    def _takes(self, first: int, last: int) -> bool:
+        """Whether a chain around launches ``[first, last]`` makes the row better; it is in the best order then."""
+        ends = self._tiled.launches - 1
+        ranges = {(max(first - before, 0), min(last + behind, ends)) for before in (0, 1) for behind in (0, 1)}
+        found = [self._alone(*each) for each in sorted(ranges) if not self._meets(*each)]
+        for _, chain in sorted((each for each in found if each is not None), key=lambda each: each[0]):
+            order = self._tiled.ordered([*self._chains, chain])
             words = self._words[order.place]
+            tried = self._row.chosen(words)
+            if tried is not None and (value := self._row.value(tried.words)) < self._value:
+                self._best, self._value = (tried, order), value
+                self._chains.append(chain)
+                return True
+        return False
+
+    def _meets(self, first: int, last: int) -> bool:
+        return any(first <= chain.last and chain.first <= last for chain in self._chains)
+
+    def _alone(self, first: int, last: int) -> tuple[int, Chain] | None:
+        """Launches ``[first, last]`` in the best number of stripes, and the cycles that these add to layer by layer.
+
+        None where they add some.
+        """
+        numbers = [number for number, use in enumerate(self._all_uses) if first <= use[0] and use[1] <= last]
+        alone = self._row.of(numbers)
+        stripes = [self._tiled.tiles_of(last)]
+        while stripes[-1] > 1:
+            stripes.append(stripes[-1] // 2)
+        values = dict[int, int]()
+        for count in reversed(stripes):
+            words = self._words[self._tiled.ordered_alone(Chain(first, last, count))]
+            if count > 1 and len(words) > self._work:
+                break
             self._work -= len(words)
-            tried = self._trials.chosen(words)
-            if tried is not None and (value := self._trials.value(tried.words)) < self._value:
-                self._best, self._value, self._chains, better = (tried, order), value, chains, True
-            stripes //= 2
-        return better
+            tried = alone.chosen(words)
+            values[count] = alone.value(words if tried is None else tried.words)[0]
+        best = min(values, key=lambda count: values[count])
+        change = values[best] - values[1]
+        return (change, Chain(first, last, best)) if best > 1 and change < 0 else None
 
 
 def _overlapping(uses: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

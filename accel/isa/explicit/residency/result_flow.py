@@ -1,7 +1,7 @@
 """Flow of results through a row of launches: which stores leave a tensor, and which instructions read it again."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -157,13 +157,15 @@ class _Walk:
         self._occupied: list[Occupied] = []
 
     def flow(self) -> RowFlow:
-        steps = sorted(self._steps(), key=lambda step: step.row)
-        self._boxes = {id(step.executions): list(boxes_of_executions(step.executions)) for step in steps}
+        sorts = list(executions_of(self._decoded))
+        self._boxes = {id(each): list(boxes_of_executions(each)) for each in sorts}
         self._shapes = {
-            id(step.executions): copying(step.executions.words, step.executions.sort.instruction)
-            for step in steps
-            if isinstance(step.executions.sort.instruction, Copy)
+            id(each): copying(each.words, each.sort.instruction)
+            for each in sorts
+            if isinstance(each.sort.instruction, Copy)
         }
+        steps = [_Step(row, each, at) for each in sorts for at, row in enumerate(each.words.rows.tolist())]
+        steps.sort(key=lambda step: step.row)
         for step in steps:
             instruction = step.executions.sort.instruction
             if isinstance(instruction, Copy):
@@ -175,11 +177,6 @@ class _Walk:
         for flow in self._flows:
             flow.refused |= not flow.stores or not flow.reads or not flow.stored_first
         return RowFlow(self._memory, tuple(self._flows), self._reads, self._points, self._occupied)
-
-    def _steps(self) -> Iterator[_Step]:
-        for executions in executions_of(self._decoded):
-            for at, row in enumerate(executions.words.rows.tolist()):
-                yield _Step(row, executions, at)
 
     def _copy(self, step: _Step, copy: Copy) -> None:
         shape = self._shapes[id(step.executions)]
