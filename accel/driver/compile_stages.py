@@ -274,7 +274,8 @@ def _emitted(done: Lowered) -> Emitted:
     in_dram = program
     if job.options.on_chip == "auto":
         # results of vector programs are held against their bounds, so that they are stored in any case
-        program = keep_results(program, family_of(job.target.accelerator), stored=rounds_floats(job.target))
+        family, stored = family_of(job.target.accelerator), rounds_floats(job.target)
+        program = keep_results(program, family, stored=stored, depth_first=job.options.depth_first)
     modules = Modules(done.packed, done.regions, in_dram if program.residents else None)
     packed = done.packed
     again = None

@@ -39,7 +39,16 @@ _TEXTS = "tir"
 _PACKED = (".json", ".txt")  # of parts that shrink
 _FAST = 1  # zlib's level
 _MOST_KEPT = 32 << 20  # bytes of a job's artifacts
-_TIMELESS_OPTIONS = {"seed", "host_nodes", "dims", "shapes", "launches", "on_chip", *QuantisationOptions.model_fields}
+_TIMELESS_OPTIONS = {
+    "seed",
+    "host_nodes",
+    "dims",
+    "shapes",
+    "launches",
+    "on_chip",
+    "depth_first",
+    *QuantisationOptions.model_fields,
+}
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ Placement = Literal["accelerator", "fastest"]
 """Whether all that the accelerator can run is its, or what makes the whole faster, end to end."""
 
 OnChip = Literal["auto", "off"]
+DepthFirst = Literal["auto", "always", "off"]
 """Whether results stay on the chip from launch to launch."""
 
 Tried = Literal["some", "all"]
@@ -128,6 +129,12 @@ class Options(RunOptions, QuantisationOptions):
         description="whether results stay on the chip until the layers behind have read them there, where the "
         "accelerator leaves results in a memory that it reads, and layers run as one launch: `auto`, where that takes "
         "fewer cycles, or as many and fewer bytes of DRAM; `off`, never",
+    )
+    depth_first: DepthFirst = Field(
+        "auto",
+        description="whether layers run stripe by stripe, one behind the other, where results between them are too "
+        "large to stay on the chip: `auto`, where that takes fewer cycles, or as many and fewer bytes of DRAM; "
+        "`always`, also where it takes more cycles and fewer bytes; `off`, never. It counts where results may stay",
     )
     verify_seconds: float = Field(
         300,

@@ -60,6 +60,10 @@ class TiledRow:
         moved = np.bincount(boxes.instruction, boxes.rows * boxes.row_bytes * boxes.write, minlength=int(ends[-1]))
         self._stored = [int(moved[tile].sum()) for tile in tiles]
 
+    def names(self, first: int, last: int) -> tuple[str, ...]:
+        """Returns what launches ``[first, last]`` are called."""
+        return tuple(launch.name for launch in self._launches[first : last + 1])
+
     @property
     def launches(self) -> int:
         """How many launches it has."""

@@ -7,19 +7,20 @@ or as many with fewer bytes of DRAM.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.isa.decode import decode
-from accel.isa.family import DramTensor, Family, KeepsResults, ResidentRow, ResidentTensor, dram_traffic
-from accel.joining.depth_first import Chain, StripedRow, TiledRow, tiled_row
-from accel.program.program_model import HostStep, Launch, Program, Resident, joined_steps
+from accel.isa.family import DramTensor, Family, KeepsResults, ResidentTensor
+from accel.joining.depth_first import tiled_row
+from accel.joining.row_trials import RowTrials
+from accel.joining.striped_trials import StripedTrials
+from accel.program.program_model import HostStep, Launch, Program, Resident, StripedChain, joined_steps
 from accel.util.arrays import Int32, Words
 
-_WORK = 1 << 22  # instructions of all trials of a row
-_STRIPED_WORK = 1 << 16  # instructions of all chains of a row that are tried by themselves
-_CUT = 2  # launches from the first to the last of a chain that has halves
+Preference = Literal["auto", "always", "off"]
 
 
 def can_keep(accelerator: Accelerator, family: Family) -> bool:
@@ -27,14 +28,17 @@ def can_keep(accelerator: Accelerator, family: Family) -> bool:
     return isinstance(family, KeepsResults) and family.keeps_results(accelerator)
 
 
-def keep_results(program: Program, family: Family, *, stored: bool = False, depth_first: bool = True) -> Program:
+def keep_results(
+    program: Program, family: Family, *, stored: bool = False, depth_first: Preference = "auto"
+) -> Program:
     """Returns the program in which results stay on the chip where that is faster, or moves less; the same otherwise.
 
     Args:
         program: its launches are joined where they can be.
         family: of its accelerator.
         stored: whether results that stay are stored all the same, for whoever looks at them.
-        depth_first: whether launches may run in stripes, one behind the other, where that is better still.
+        depth_first: whether launches may run in stripes, one behind the other: where that is better still
+            (``auto``), wherever fewer bytes are moved (``always``), or not at all (``off``).
     """
     if not can_keep(program.accelerator, family):
         return program
@@ -62,6 +66,7 @@ def keep_results(program: Program, family: Family, *, stored: bool = False, dept
         words=np.concatenate([row.words for row in made]),
         origin=np.concatenate([row.origin for row in made]),
         residents=residents,
+        striped=tuple(each for row in made for each in row.striped),
     )
 
 
@@ -74,9 +79,12 @@ class _Row:
     words: Words
     origin: Int32
     residents: Sequence[Resident]
+    striped: tuple[StripedChain, ...] = ()
 
 
-def _kept(program: Program, launches: Sequence[Launch], family: Family, *, stored: bool, depth_first: bool) -> _Row:
+def _kept(
+    program: Program, launches: Sequence[Launch], family: Family, *, stored: bool, depth_first: Preference
+) -> _Row:
     begin, end = launches[0].begin, launches[-1].begin + launches[-1].count
     counts = [launch.count for launch in launches]
     words, origin = program.words[begin:end], program.origin[begin:end]
@@ -84,21 +92,26 @@ def _kept(program: Program, launches: Sequence[Launch], family: Family, *, store
     row = _Row(launches, counts, words, origin, ())
     if not tensors:
         return row
-    trials = _Trials(program.accelerator, family, tensors)
+    trials = RowTrials(program.accelerator, family, tensors)
     chosen = trials.chosen(words)
-    if depth_first:
+    striped = tuple[StripedChain, ...]()
+    if depth_first != "off":
         assert isinstance(family, KeepsResults)
         decoded = decode(program.accelerator, words)
         tiled = tiled_row(decoded, launches, program.segments, family, family.boxes(decoded))
-        found = None if tiled is None else _StripedTrials(trials, tiled, words, chosen, _uses(launches, names)).best()
-        if found is not None:
-            chosen, striped = found
-            row = _Row(striped.launches, striped.counts, words[striped.place], origin[striped.place], ())
+        if tiled is not None:
+            uses, by_bytes = _uses(launches, names), depth_first == "always"
+            search = StripedTrials(trials, tiled, words, chosen, uses, by_bytes=by_bytes)
+            found = search.best()
+            if found is not None:
+                chosen, order = found
+                row = _Row(order.launches, order.counts, words[order.place], origin[order.place], ())
+                striped = search.chains
     if chosen is None:
         return row
     own = np.diff(np.searchsorted(chosen.place, np.cumsum([0, *row.counts]))).tolist()
     residents = [_resident(names[each.number], each, row.launches) for each in chosen.residents]
-    return _Row(row.launches, own, chosen.words, row.origin[chosen.place], residents)
+    return _Row(row.launches, own, chosen.words, row.origin[chosen.place], residents, striped)
 
 
 def _tensors(program: Program, launches: Sequence[Launch], *, stored: bool) -> tuple[list[str], list[DramTensor]]:
@@ -128,130 +141,6 @@ def _apart(program: Program, name: str) -> bool:
         for each in program.segments.values()
         if each is not own and each.nbytes
     )
-
-
-class _Trials:
-    """Trials of what stays of the tensors of a row, whatever the order of its instructions."""
-
-    def __init__(self, accelerator: Accelerator, family: Family, tensors: Sequence[DramTensor]) -> None:
-        assert isinstance(family, KeepsResults)
-        self._accelerator, self._family, self._keeps, self._tensors = accelerator, family, family, tensors
-
-    def chosen(self, words: Words) -> ResidentRow | None:
-        """Returns the row in which those stay that make it better; None where none does.
-
-        All are tried together first, then halves of what did not make it better.
-        """
-        residency = self._keeps.residency(decode(self._accelerator, words), self._tensors)
-        if not residency.candidates:
-            return None
-        best, value = None, self.value(words)
-        stay: tuple[int, ...] = ()
-        left, work = [tuple(residency.candidates)], _WORK
-        while left and work > 0:
-            part = left.pop()
-            tried = residency.rewritten((*stay, *part))
-            work -= len(tried.words)
-            worth = self.value(tried.words)
-            if tried.residents and worth < value:
-                best, value, stay = tried, worth, tuple(each.number for each in tried.residents)
-            elif len(part) > 1:
-                left += [part[len(part) // 2 :], part[: len(part) // 2]]
-        return best
-
-    def of(self, numbers: Sequence[int]) -> "_Trials":
-        """Returns trials of some of the tensors."""
-        return _Trials(self._accelerator, self._family, [self._tensors[number] for number in numbers])
-
-    def value(self, words: Words) -> tuple[int, int]:
-        """Returns the cycles that a row takes, and the bytes of DRAM that it moves."""
-        decoded = decode(self._accelerator, words)
-        return self._family.time(decoded, {}).cycles, sum(dram_traffic(self._family.boxes(decoded)))
-
-
-class _StripedTrials:
-    """Trials of depth-first orders of a row, with what stays on the chip in each.
-
-    A chain is tried by itself first, in several numbers of stripes; one that is better so is tried within the row.
-    """
-
-    def __init__(
-        self, row: _Trials, tiled: TiledRow, words: Words, layered: ResidentRow | None, uses: Sequence[tuple[int, int]]
-    ) -> None:
-        self._row, self._tiled, self._words, self._all_uses = row, tiled, words, uses
-        self._value = row.value(words if layered is None else layered.words)
-        stay = {each.number for each in layered.residents} if layered else set[int]()
-        self._uses = [use for number, use in enumerate(uses) if number not in stay]
-        self._best: tuple[ResidentRow, StripedRow] | None = None
-        self._chains: list[Chain] = []
-        self._work = _STRIPED_WORK
-
-    def best(self) -> tuple[ResidentRow, StripedRow] | None:
-        """Returns the best order with what stays in it; None where layer by layer is as good.
-
-        Chains are of launches between which results go to DRAM, with a launch more at either end or without; where
-        none is better, their halves are tried.
-        """
-        left = list(_overlapping(self._uses))
-        while left:
-            first, last = left.pop(0)
-            if self._takes(first, last) or last - first < _CUT:
-                continue
-            middle = (first + last) // 2
-            left += [(first, middle), (middle, last)]
-        return self._best
-
-    def _takes(self, first: int, last: int) -> bool:
-        """Whether a chain around launches ``[first, last]`` makes the row better; it is in the best order then."""
-        ends = self._tiled.launches - 1
-        ranges = {(max(first - before, 0), min(last + behind, ends)) for before in (0, 1) for behind in (0, 1)}
-        found = [self._alone(*each) for each in sorted(ranges) if not self._meets(*each)]
-        for _, chain in sorted((each for each in found if each is not None), key=lambda each: each[0]):
-            order = self._tiled.ordered([*self._chains, chain])
-            words = self._words[order.place]
-            tried = self._row.chosen(words)
-            if tried is not None and (value := self._row.value(tried.words)) < self._value:
-                self._best, self._value = (tried, order), value
-                self._chains.append(chain)
-                return True
-        return False
-
-    def _meets(self, first: int, last: int) -> bool:
-        return any(first <= chain.last and chain.first <= last for chain in self._chains)
-
-    def _alone(self, first: int, last: int) -> tuple[int, Chain] | None:
-        """Launches ``[first, last]`` in the best number of stripes, and the cycles that these add to layer by layer.
-
-        None where they add some.
-        """
-        numbers = [number for number, use in enumerate(self._all_uses) if first <= use[0] and use[1] <= last]
-        alone = self._row.of(numbers)
-        stripes = [self._tiled.tiles_of(last)]
-        while stripes[-1] > 1:
-            stripes.append(stripes[-1] // 2)
-        values = dict[int, int]()
-        for count in reversed(stripes):
-            words = self._words[self._tiled.ordered_alone(Chain(first, last, count))]
-            if count > 1 and len(words) > self._work:
-                break
-            self._work -= len(words)
-            tried = alone.chosen(words)
-            values[count] = alone.value(words if tried is None else tried.words)[0]
-        best = min(values, key=lambda count: values[count])
-        change = values[best] - values[1]
-        return (change, Chain(first, last, best)) if best > 1 and change < 0 else None
-
-
-def _overlapping(uses: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Ranges of launches ``[first, last]``, those with a launch in common as one."""
-    begin, reach = None, 0
-    for first, last in sorted(uses):
-        if begin is not None and first > reach:
-            yield begin, reach
-            begin = None
-        begin, reach = (first, last) if begin is None else (begin, max(reach, last))
-    if begin is not None:
-        yield begin, reach
 
 
 def _uses(launches: Sequence[Launch], names: Sequence[str]) -> list[tuple[int, int]]:
