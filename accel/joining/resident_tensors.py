@@ -170,3 +170,18 @@ def _resident(name: str, found: ResidentTensor, launches: Sequence[Launch]) -> R
 
 def _names(launches: Sequence[Launch], name: str, *, made: bool) -> Iterator[str]:
     return (launch.name for launch in launches if name in (launch.outputs if made else launch.inputs))
+
+
+def nodes_in_dram(program: Program) -> frozenset[str]:
+    """Returns the nodes of launches around results that go to DRAM, and are read there by launches of their row.
+
+    Those are the launches from the first that makes it to the last that reads it, and one more at either end.
+    """
+    stay, found = {each.segment for each in program.residents}, set[str]()
+    for row in joined_steps(program.steps):
+        if isinstance(row, HostStep):
+            continue
+        names, _ = _tensors(program, row, stored=False)
+        for first, last in _uses(row, [name for name in names if name not in stay]):
+            found.update(node for launch in row[max(first - 1, 0) : last + 2] for node in launch.nodes)
+    return frozenset(found)

@@ -30,7 +30,7 @@ class StripedTraffic(pydantic.BaseModel):
     launches: list[str] = Field(description="the layers; of each there are launches `name#1`, `name#2` and on")
     stripes: int = Field(description="of the last of them")
     cycles: int
-    layered_cycles: int = Field(description="layer by layer, with what stays on the chip then")
+    layered_cycles: int = Field(description="layer by layer in the same tiles, with what stays on the chip then")
     dram_bytes: int = Field(description="read and written")
     layered_dram_bytes: int = Field(description="read and written layer by layer")
 
