@@ -74,8 +74,7 @@ class ChoiceTrials:
         made = self._compiled(choice, dict(self.tried), depth_first)
         self._found[text] = TriedChoice(choice, made.program, simulate(made.program, {}, function=False).cycles)
         self.tried |= made.regions
-        if made.in_dram is not None:
-            self.programs[words_digest(made.in_dram)] = made.program
+        self.programs[words_digest(made.in_dram or made.program)] = made.program
 
     @property
     def best(self) -> TriedChoice:

@@ -424,6 +424,15 @@ class KeepsResults(Protocol):
         apart so.
         """
 
+    def buffers_apart(self, decoded: Decoded, launch: Int64, /) -> Words:
+        """Returns the words (n, words_each) of a row with the buffers of each ``launch`` (n,) in places of their own.
+
+        As far as there is room: what a launch loads then outlasts others that run meanwhile.
+        """
+
+    def needed_loads(self, decoded: Decoded, order: Int64, /) -> Bools:
+        """Returns which of instructions in an order (n,), with repetitions, are no loads of what is on the chip."""
+
 
 class Machine(Protocol):
     """The on-chip memories and registers of an accelerator, which keep their contents from launch to launch."""

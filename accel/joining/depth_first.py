@@ -2,7 +2,8 @@
 
 A launch's tiles are told apart by what each of their stores needs, and of what the tiles before have left in DRAM. A
 stripe is some tiles of the last launch of a chain, with the tiles before it that these need and that have not run.
-Nothing is computed twice: rows that two stripes read are kept from the one to the other.
+Nothing is computed twice: rows that two stripes read are kept from the one to the other. What a launch loads for all
+its tiles, as weights, is loaded again in a stripe if another launch has taken its place; where there is room, none does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,10 +12,10 @@ from itertools import chain, groupby
 
 import numpy as np
 
-from accel.isa.decode import Decoded
+from accel.isa.decode import Decoded, decode
 from accel.isa.family import Boxes, KeepsResults
 from accel.program.program_model import Launch, Segment
-from accel.util.arrays import Int64
+from accel.util.arrays import Int64, Words
 
 _NOBODY = -1
 
@@ -45,20 +46,34 @@ class TiledRow:
     """A row of launches that run as one, as tiles, and of each tile those that must run before it."""
 
     def __init__(
-        self, launches: Sequence[Launch], tiles: Sequence[Int64], boxes: Boxes, results: Sequence[Segment]
+        self,
+        launches: Sequence[Launch],
+        tiles: Sequence[Int64],
+        decoded: Decoded,
+        boxes: Boxes,
+        results: Sequence[Segment],
+        family: KeepsResults,
     ) -> None:
-        """Find which tiles need which.
+        """Find which tiles need which, and places for the launches' buffers.
 
         Raises:
             _OrderUnknownError: an instruction stores to no result, or a result is stored over once it was read.
         """
-        self._launches, self._tiles = launches, tiles
+        self._launches, self._tiles, self._family = launches, tiles, family
         ends = np.cumsum([launch.count for launch in launches])
         stores = boxes.instruction[boxes.write]
         self._launch = [int(np.searchsorted(ends, np.intersect1d(tile, stores)[0], "right")) for tile in tiles]
         self._needs = _needs(tiles, boxes, results)
         moved = np.bincount(boxes.instruction, boxes.rows * boxes.row_bytes * boxes.write, minlength=int(ends[-1]))
         self._stored = [int(moved[tile].sum()) for tile in tiles]
+        whose = np.searchsorted(ends, np.arange(len(decoded)), "right")
+        for tile, launch in zip(tiles, self._launch, strict=True):
+            whose[tile] = launch
+        self._decoded = decode(decoded.accelerator, family.buffers_apart(decoded, whose))
+
+    def words(self, order: Int64) -> Words:
+        """Returns the instructions (n, words_each) of an order."""
+        return self._decoded.words[order]
 
     def names(self, first: int, last: int) -> tuple[str, ...]:
         """Returns what launches ``[first, last]`` are called."""
@@ -75,7 +90,8 @@ class TiledRow:
 
     def ordered_alone(self, part: Chain) -> Int64:
         """Returns where the instructions of a chain stand (n,), in the order of its stripes; one is layer by layer."""
-        return np.concatenate([self._instructions(step) for step in self._stripes(part, set())])
+        place = np.concatenate([self._instructions(step) for step in self._stripes(part, set())])
+        return place[self._family.needed_loads(self._decoded, place)]
 
     def _instructions(self, tiles: Sequence[int]) -> Int64:
         return np.unique(np.concatenate([self._tiles[tile] for tile in tiles]))
@@ -91,17 +107,21 @@ class TiledRow:
         bytes_of = {launch: sum(self._stored[tile] for tile in self._of(launch)) for launch in cut}
         stored = dict.fromkeys(cut, 0)
         for launch, step in zip(runs, steps, strict=True):
-            whole = self._launches[launch]
+            own = self._launches[launch]
             seen[launch] += 1
             stored[launch] += sum(self._stored[tile] for tile in step)
-            done = whole.macs * stored[launch] // bytes_of[launch]
-            name = whole.name if cut[launch] == 1 else f"{whole.name}#{seen[launch]}"
+            done = own.macs * stored[launch] // bytes_of[launch]
+            name = own.name if cut[launch] == 1 else f"{own.name}#{seen[launch]}"
             first = not launches
-            made = replace(whole, name=name, macs=done - macs[launch], joined=not first)
+            made = replace(own, name=name, macs=done - macs[launch], joined=not first)
             launches.append(replace(made, writes=self._launches[0].writes if first else ()))
             macs[launch] = done
         launches[0] = replace(launches[0], joined=self._launches[0].joined)
-        return StripedRow(launches, [len(each) for each in place], np.concatenate(place))
+        whole = np.concatenate(place)
+        kept = self._family.needed_loads(self._decoded, whole)
+        ends = np.cumsum([len(each) for each in place])
+        counts = np.diff(np.concatenate([[0], np.cumsum(kept)[ends - 1]])).tolist()
+        return StripedRow(launches, counts, whole[kept])
 
     def _of(self, launch: int) -> list[int]:
         return [tile for tile, whose in enumerate(self._launch) if whose == launch]
@@ -150,7 +170,7 @@ def tiled_row(
         return None
     names = dict.fromkeys(name for launch in launches for name in launch.outputs)
     try:
-        row = TiledRow(launches, tiles, boxes, [segments[name] for name in names])
+        row = TiledRow(launches, tiles, decoded, boxes, [segments[name] for name in names], family)
     except _OrderUnknownError:
         return None
     return row if all(row.tiles_of(launch) for launch in range(len(launches))) else None

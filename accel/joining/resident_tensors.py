@@ -105,7 +105,7 @@ def _kept(
             found = search.best()
             if found is not None:
                 chosen, order = found
-                row = _Row(order.launches, order.counts, words[order.place], origin[order.place], ())
+                row = _Row(order.launches, order.counts, tiled.words(order.place), origin[order.place], ())
                 striped = search.chains
     if chosen is None:
         return row

@@ -39,7 +39,7 @@ class StripedTrials:
             uses: by result the first launch that makes it, and the last that reads it.
             by_bytes: whether fewer bytes of DRAM are better at any cycles.
         """
-        self._row, self._tiled, self._words, self._all_uses, self._by_bytes = row, tiled, words, uses, by_bytes
+        self._row, self._tiled, self._all_uses, self._by_bytes = row, tiled, uses, by_bytes
         self._value = self._layered = row.value(words if layered is None else layered.words)
         stay = {each.number for each in layered.residents} if layered else set[int]()
         self._uses = [use for number, use in enumerate(uses) if number not in stay]
@@ -85,7 +85,7 @@ class StripedTrials:
         found = [self._alone(*each) for each in sorted(ranges) if not self._meets(*each)]
         for _, chain in sorted((each for each in found if each is not None), key=lambda each: each[0]):
             order = self._tiled.ordered([*self._chains, chain])
-            words = self._words[order.place]
+            words = self._tiled.words(order.place)
             tried = self._row.chosen(words)
             if tried is None:
                 continue
@@ -111,7 +111,7 @@ class StripedTrials:
             stripes.append(stripes[-1] // 2)
         ranks, worse = dict[int, tuple[int, int]](), 0
         for count in reversed(stripes):
-            words = self._words[self._tiled.ordered_alone(Chain(first, last, count))]
+            words = self._tiled.words(self._tiled.ordered_alone(Chain(first, last, count)))
             self._work -= len(words)
             if self._work < 0 or worse == _WORSE:
                 break

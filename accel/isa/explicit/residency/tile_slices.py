@@ -1,6 +1,7 @@
 """Slices of a launch: the instructions that each of its stores needs, so that its tiles can run in another order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,13 +26,12 @@ def tile_slices(decoded: Decoded) -> list[Int64] | None:
     kinds = set(decoded.kind.tolist())
     if any(not isinstance(instructions[kind], Copy | Compute) or instructions[kind].sequence for kind in kinds):
         return None
-    needs = _Needs(decoded)
-    stores = np.flatnonzero(_having(decoded, "store")).tolist()
+    needs = _direct_needs(decoded)
     loads = _having(decoded, "load")
     tile_of: dict[int, int] = {}
     tiles: dict[int, set[int]] = {}
-    for store in stores:
-        own = needs.of(store)
+    for store in np.flatnonzero(_having(decoded, "store")).tolist():
+        own = _with_needs(store, needs)
         shared = {tile_of[at] for at in own if at in tile_of and not loads[at]}
         for tile in shared:
             own |= tiles.pop(tile)
@@ -41,50 +41,83 @@ def tile_slices(decoded: Decoded) -> list[Int64] | None:
     return [np.array(sorted(tiles[number]), np.int64) for number in sorted(tiles)]
 
 
+def needed_loads(decoded: Decoded, order: Int64) -> Bools:
+    """Returns which of instructions in an order (n,), with repetitions, are no loads of what is still on the chip.
+
+    What a load brings lies in DRAM unchanged from the first time to the last, so that equal words bring the same.
+    """
+    loads, touched, held = _having(decoded, "load"), decoded.derived(_touched_cells), _cells(decoded)
+    _, same = np.unique(decoded.words, axis=0, return_inverse=True)
+    what = same.reshape(-1).tolist()
+    kept = np.ones(len(order), np.bool_)
+    for number, at in enumerate(order.tolist()):
+        written = [each for each in touched[at] if each.writes]
+        if loads[at] and all((held[each.memory][each.cells] == what[at]).all() for each in written):
+            kept[number] = False
+            continue
+        for each in written:
+            held[each.memory][each.cells] = what[at] if loads[at] else _NOBODY
+    return kept
+
+
 def _having(decoded: Decoded, direction: str) -> Bools:
     """Which instructions are copies of a direction (n,)."""
     found = [isinstance(each, Copy) and each.direction == direction for each in decoded.accelerator.instructions]
     return np.array(found, np.bool_)[decoded.kind]
 
 
-class _Needs:
-    """Of each instruction of a launch those that left on the chip what it reads there."""
+def _cells(decoded: Decoded) -> list[Int64]:
+    """Of each memory its cells, by whom they were written: by nobody yet."""
+    memories = decoded.accelerator.memories
+    sizes = zip(memories, cells_of(decoded.accelerator), strict=True)
+    return [np.full(memory.depth * cells.each, _NOBODY, np.int64) for memory, cells in sizes]
 
-    def __init__(self, decoded: Decoded) -> None:
-        accelerator = decoded.accelerator
-        self._cells = cells_of(accelerator)
-        self._count = len(accelerator.memories)
-        sizes = zip(accelerator.memories, self._cells, strict=True)
-        writer = [np.full(memory.depth * cells.each, _NOBODY, np.int64) for memory, cells in sizes]
-        self._direct: list[list[int]] = []
-        for accesses in self._accesses(decoded):
-            found = [np.unique(writer[memory][points]) for memory, points, reads, _ in accesses if reads]
-            self._direct.append([at for each in found for at in each.tolist() if at != _NOBODY])
-            for memory, points, _, writes in accesses:
-                if writes:
-                    writer[memory][points] = len(self._direct) - 1
 
-    def of(self, at: int) -> set[int]:
-        """Returns an instruction with all that it needs."""
-        found, left = {at}, [at]
-        while left:
-            more = [each for each in self._direct[left.pop()] if each not in found]
-            found.update(more)
-            left += more
-        return found
+def _direct_needs(decoded: Decoded) -> list[list[int]]:
+    """Of each instruction those that left on the chip what it reads there."""
+    writer, needs = _cells(decoded), list[list[int]]()
+    for at, touched in enumerate(decoded.derived(_touched_cells)):
+        found = [np.unique(writer[each.memory][each.cells]) for each in touched if each.reads]
+        needs.append([other for each in found for other in each.tolist() if other != _NOBODY])
+        for each in touched:
+            if each.writes:
+                writer[each.memory][each.cells] = at
+    return needs
 
-    def _accesses(self, decoded: Decoded) -> Iterator[Sequence[tuple[int, Int64, bool, bool]]]:
-        """By instruction what it touches on the chip: memory, the cells (n,) there, whether it reads, and writes."""
-        found: list[list[tuple[int, Int64, bool, bool]]] = [[] for _ in range(len(decoded))]
-        for executions in executions_of(decoded):
-            for box in boxes_of_executions(executions):
-                if box.memory >= self._count:
-                    continue
-                own, some = box.in_cells(self._cells), box.some()
-                for place, row in enumerate(own.words.rows.tolist()):
-                    if some[place]:
-                        found[row].append((own.memory, _points(own, place), own.reads, own.writes))
-        yield from found
+
+def _with_needs(at: int, needs: Sequence[Sequence[int]]) -> set[int]:
+    """An instruction with all that it needs."""
+    found, left = {at}, [at]
+    while left:
+        more = [each for each in needs[left.pop()] if each not in found]
+        found.update(more)
+        left += more
+    return found
+
+
+@dataclass(frozen=True)
+class _Touched:
+    """Cells (n,) of a memory that an instruction reads or writes."""
+
+    memory: int
+    cells: Int64
+    reads: bool
+    writes: bool
+
+
+def _touched_cells(decoded: Decoded) -> list[list[_Touched]]:
+    """By instruction what it touches on the chip."""
+    found: list[list[_Touched]] = [[] for _ in range(len(decoded))]
+    all_cells = cells_of(decoded.accelerator)
+    for executions in executions_of(decoded):
+        for box in boxes_of_executions(executions):
+            if box.memory >= len(all_cells):
+                continue
+            own, some = box.in_cells(all_cells), box.some()
+            for place, row in enumerate(own.words.rows.tolist()):
+                if some[place]:
+                    found[row].append(_Touched(own.memory, _points(own, place), own.reads, own.writes))
+    return found
 
 
 def _points(box: AccessBox, place: int) -> Int64:

@@ -115,7 +115,7 @@ class AnyStripes(StripedTrials):
         first, last = sorted(self.random.choice(self._tiled.launches, 2, replace=False).tolist())
         chain = Chain(first, last, int(self.random.integers(1, 9)))
         order = self._tiled.ordered([chain])
-        found = self._row.chosen(self._words[order.place])
+        found = self._row.chosen(self._tiled.words(order.place))
         return None if found is None else (found, order)
 
 
