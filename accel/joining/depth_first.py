@@ -3,7 +3,7 @@
 A launch's tiles are told apart by what each of their stores needs, and of what the tiles before have left in DRAM. A
 stripe is some tiles of the last launch of a chain, with the tiles before it that these need and that have not run.
 Nothing is computed twice: rows that two stripes read are kept from the one to the other. What a launch loads for all
-its tiles, as weights, is loaded again in a stripe if another launch has taken its place; where there is room, none does.
+its tiles, as weights, is loaded again in a stripe if another launch took its place; where there is room, none does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

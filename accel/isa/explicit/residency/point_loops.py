@@ -76,17 +76,18 @@ class LoopShapes:
         return all(low <= step < high for step, (low, high) in zip(steps.tolist(), limits, strict=True))
 
     def _cut(self, points: LoopedPoints) -> Iterator[LoopedPoints]:
-        for loop, most in enumerate(self._most):
-            extent = points.extents[loop]
-            if extent > most:
-                for first in range(0, extent, most):
-                    extents = list(points.extents)
-                    extents[loop] = min(most, extent - first)
-                    yield from self._cut(
-                        LoopedPoints(points.begin + first * points.steps[loop], tuple(extents), points.steps)
-                    )
-                return
-        yield points
+        """Executions of no more iterations than each loop makes, in the order of the points."""
+        beyond = [loop for loop, most in enumerate(self._most) if points.extents[loop] > most]
+        if not beyond:
+            yield points
+            return
+        loop = next(loop for loop, extent in enumerate(points.extents) if extent > 1)
+        most = self._most[loop] if beyond == [loop] else 1
+        for first in range(0, points.extents[loop], most):
+            extents = list(points.extents)
+            extents[loop] = min(most, points.extents[loop] - first)
+            begin = points.begin + first * points.steps[loop]
+            yield from self._cut(LoopedPoints(begin, tuple(extents), points.steps))
 
 
 def _nests(points: Int64, depth: int) -> Iterator[tuple[Int64, list[tuple[int, Int64]]]]:

@@ -48,7 +48,9 @@ def smallest_place(row: RowFlow, flow: ResultFlow) -> TensorPlace:
     if not shapes:
         return whole
     begin, end = _lifetimes(row, flow)
-    rings = (TensorPlace(outer, extent, _ring(begin, end, extent, inner), inner) for outer, extent, inner in shapes)
+    rings = (
+        TensorPlace(outer, extent, least_ring(begin, end, extent, inner), inner) for outer, extent, inner in shapes
+    )
     best = min(rings, key=lambda place: place.size)
     return best if best.size <= _WORTH * whole.size else whole
 
@@ -76,8 +78,15 @@ def _lifetimes(row: RowFlow, flow: ResultFlow) -> tuple[Int64, Int64]:
     return begin, end
 
 
-def _ring(begin: Int64, end: Int64, extent: int, inner: int) -> int:
-    """The least distance of indices along an axis that are never there together."""
+def least_ring(begin: Int64, end: Int64, extent: int, inner: int) -> int:
+    """Returns the least distance of indices along an axis that are never there together.
+
+    Args:
+        begin: the instruction from which each element takes a place (outer * extent * inner,).
+        end: the one to which it does, so that the next one may have it; before ``begin`` where it takes none.
+        extent: of the axis.
+        inner: the elements within an index.
+    """
     first = begin.reshape(-1, extent, inner).min(axis=(0, 2))
     last = end.reshape(-1, extent, inner).max(axis=(0, 2))
     for ring in range(1, extent):
