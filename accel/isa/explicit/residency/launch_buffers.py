@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from accel.accelerator.field_bits import fits_field, put_bits
 from accel.accelerator.instructions import Copy
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import boxes_of_executions
 from accel.isa.explicit.operations import Executions, executions_of
 from accel.isa.explicit.residency.direct_moves import direct_moves
-from accel.isa.field_bits import put_field
 from accel.util.arrays import Int64, Words
 
 
@@ -67,9 +67,9 @@ def _moved(decoded: Decoded, words: Words, memory: int, offset: Int64) -> Words 
         for name in dict.fromkeys(_addresses(executions, memory)):
             field = decoded.accelerator.field(instruction, name)
             value = executions.words.column(name) + offset[rows]
-            if len(value) and not 0 <= value.min() <= value.max() < field.limits[1]:
+            if not fits_field(field, value):
                 return None
-            put_field(words, rows, field, value)
+            put_bits(words, rows, field, value)
     return words
 
 
