@@ -424,10 +424,11 @@ class KeepsResults(Protocol):
         apart so.
         """
 
-    def buffers_apart(self, decoded: Decoded, launch: Int64, /) -> Words:
+    def buffers_apart(self, decoded: Decoded, launch: Int64, /) -> tuple[Words, Mapping[str, Int64]]:
         """Returns the words (n, words_each) of a row with the buffers of each ``launch`` (n,) in places of their own.
 
-        As far as there is room: what a launch loads then outlasts others that run meanwhile.
+        As far as there is room: what a launch loads then outlasts others that run meanwhile. And by memory how many
+        elements further those of each launch (launches,) lie.
         """
 
     def needed_loads(self, decoded: Decoded, order: Int64, /) -> Bools:

@@ -61,15 +61,15 @@ class TiledRow:
         """
         self._launches, self._tiles, self._family = launches, tiles, family
         ends = np.cumsum([launch.count for launch in launches])
-        stores = boxes.instruction[boxes.write]
-        self._launch = [int(np.searchsorted(ends, np.intersect1d(tile, stores)[0], "right")) for tile in tiles]
+        self._launch = [int(np.searchsorted(ends, tile[-1], "right")) for tile in tiles]  # a store is the last
         self._needs = _needs(tiles, boxes, results)
         moved = np.bincount(boxes.instruction, boxes.rows * boxes.row_bytes * boxes.write, minlength=int(ends[-1]))
         self._stored = [int(moved[tile].sum()) for tile in tiles]
         whose = np.searchsorted(ends, np.arange(len(decoded)), "right")
         for tile, launch in zip(tiles, self._launch, strict=True):
             whose[tile] = launch
-        self._decoded = decode(decoded.accelerator, family.buffers_apart(decoded, whose))
+        moved_words, self._moved = family.buffers_apart(decoded, whose)
+        self._decoded = decode(decoded.accelerator, moved_words)
 
     def words(self, order: Int64) -> Words:
         """Returns the instructions (n, words_each) of an order."""
@@ -102,26 +102,33 @@ class TiledRow:
         steps = [[*chain.from_iterable(group)] for _, group in groupby(parts, key=lambda part: self._launch[part[0]])]
         runs = [self._launch[step[0]] for step in steps]
         place = [self._instructions(step) for step in steps]
-        cut = {launch: runs.count(launch) for launch in set(runs)}
-        seen, macs, launches = dict.fromkeys(cut, 0), dict.fromkeys(cut, 0), list[Launch]()
-        bytes_of = {launch: sum(self._stored[tile] for tile in self._of(launch)) for launch in cut}
-        stored = dict.fromkeys(cut, 0)
-        for launch, step in zip(runs, steps, strict=True):
-            own = self._launches[launch]
-            seen[launch] += 1
-            stored[launch] += sum(self._stored[tile] for tile in step)
-            done = own.macs * stored[launch] // bytes_of[launch]
-            name = own.name if cut[launch] == 1 else f"{own.name}#{seen[launch]}"
-            first = not launches
-            made = replace(own, name=name, macs=done - macs[launch], joined=not first)
-            launches.append(replace(made, writes=self._launches[0].writes if first else ()))
-            macs[launch] = done
-        launches[0] = replace(launches[0], joined=self._launches[0].joined)
+        launches = list(self._cut(runs, steps))
         whole = np.concatenate(place)
         kept = self._family.needed_loads(self._decoded, whole)
         ends = np.cumsum([len(each) for each in place])
         counts = np.diff(np.concatenate([[0], np.cumsum(kept)[ends - 1]])).tolist()
         return StripedRow(launches, counts, whole[kept])
+
+    def _cut(self, runs: Sequence[int], steps: Sequence[Sequence[int]]) -> Iterator[Launch]:
+        """The launches of tiles that run one after the other; ``runs`` are those that they are of."""
+        parts, made = dict[int, list[int]](), set[str]()
+        results = {name for each in self._launches for name in each.outputs}
+        for launch, step in zip(runs, steps, strict=True):
+            own, first = self._launches[launch], not parts
+            bytes_before = sum(parts.setdefault(launch, []))
+            parts[launch].append(sum(self._stored[tile] for tile in step))
+            whole = max(1, sum(self._stored[tile] for tile in self._of(launch)))
+            before, done = (own.macs * each // whole for each in (bytes_before, sum(parts[launch])))
+            yield replace(
+                own,
+                name=own.name if runs.count(launch) == 1 else f"{own.name}#{len(parts[launch])}",
+                macs=done - before,
+                inputs=tuple(name for name in own.inputs if name not in results or name in made),
+                joined=self._launches[0].joined if first else True,
+                writes=self._launches[0].writes if first else (),
+                moved={memory: int(offset[launch]) for memory, offset in self._moved.items() if offset[launch]},
+            )
+            made.update(own.outputs)
 
     def _of(self, launch: int) -> list[int]:
         return [tile for tile, whose in enumerate(self._launch) if whose == launch]

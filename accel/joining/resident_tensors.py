@@ -21,6 +21,7 @@ from accel.program.program_model import HostStep, Launch, Program, Resident, Str
 from accel.util.arrays import Int32, Words
 
 Preference = Literal["auto", "always", "off"]
+_MOST_STRIPED = 1 << 15  # instructions of a row that is tried in stripes
 
 
 def can_keep(accelerator: Accelerator, family: Family) -> bool:
@@ -95,7 +96,8 @@ def _kept(
     trials = RowTrials(program.accelerator, family, tensors)
     chosen = trials.chosen(words)
     striped = tuple[StripedChain, ...]()
-    if depth_first != "off":
+    stay = {each.number for each in chosen.residents} if chosen is not None else set[int]()
+    if depth_first != "off" and len(stay) < len(names) and len(words) <= _MOST_STRIPED:
         assert isinstance(family, KeepsResults)
         decoded = decode(program.accelerator, words)
         tiled = tiled_row(decoded, launches, program.segments, family, family.boxes(decoded))

@@ -13,8 +13,10 @@ from accel.isa.explicit.residency.direct_moves import direct_moves
 from accel.util.arrays import Int64, Words
 
 
-def buffers_apart(decoded: Decoded, launch: Int64) -> Words:
+def buffers_apart(decoded: Decoded, launch: Int64) -> tuple[Words, dict[str, Int64]]:
     """Returns the words (n, words_each) of a row in which its launches' buffers lie behind one another.
+
+    And by memory how many elements further those of each launch (launches,) lie.
 
     Each launch's begin where those of the one before end, or at the first element again where they would not fit.
     Memories that results stay in are left to these, and so are those that are seen as another type.
@@ -28,14 +30,14 @@ def buffers_apart(decoded: Decoded, launch: Int64) -> Words:
         memory.name for memory in accelerator.memories if memory.view_of is not None
     }
     shared |= {accelerator.memories[move.target.memory].name for move in direct_moves(accelerator)}
-    words = decoded.words.copy()
+    words, offsets = decoded.words.copy(), dict[str, Int64]()
     for number, memory in enumerate(accelerator.memories):
         if memory.name in shared:
             continue
         moved = _offsets(decoded, launch, number, memory.depth)
         if moved is not None and (fits := _moved(decoded, words, number, moved[launch])) is not None:
-            words = fits
-    return words
+            words, offsets[memory.name] = fits, moved
+    return words, offsets
 
 
 def _offsets(decoded: Decoded, launch: Int64, memory: int, depth: int) -> Int64 | None:
