@@ -13,7 +13,7 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.isa.decode import decode
-from accel.isa.family import DramTensor, Family, KeepsResults, ResidentTensor
+from accel.isa.family import DramTensor, Family, KeepsResults, ResidentRow, ResidentTensor
 from accel.joining.depth_first import tiled_row
 from accel.joining.row_trials import RowTrials
 from accel.joining.striped_trials import StripedTrials
@@ -96,8 +96,7 @@ def _kept(
     trials = RowTrials(program.accelerator, family, tensors)
     chosen = trials.chosen(words)
     striped = tuple[StripedChain, ...]()
-    stay = {each.number for each in chosen.residents} if chosen is not None else set[int]()
-    if depth_first != "off" and len(stay) < len(names) and len(words) <= _MOST_STRIPED:
+    if depth_first != "off" and not _fit(chosen, names) and len(words) <= _MOST_STRIPED:
         assert isinstance(family, KeepsResults)
         decoded = decode(program.accelerator, words)
         tiled = tiled_row(decoded, launches, program.segments, family, family.boxes(decoded))
@@ -114,6 +113,11 @@ def _kept(
     own = np.diff(np.searchsorted(chosen.place, np.cumsum([0, *row.counts]))).tolist()
     residents = [_resident(names[each.number], each, row.launches) for each in chosen.residents]
     return _Row(row.launches, own, chosen.words, row.origin[chosen.place], residents, striped)
+
+
+def _fit(chosen: ResidentRow | None, names: Sequence[str]) -> bool:
+    """Whether all results that could stay do."""
+    return chosen is not None and len(chosen.residents) == len(names)
 
 
 def _tensors(program: Program, launches: Sequence[Launch], *, stored: bool) -> tuple[list[str], list[DramTensor]]:
