@@ -146,7 +146,10 @@ def _keeps_results(job: CompilationInputs) -> bool:
 
 
 def _fastest(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> Partitioned:
-    """The choice whose program takes the fewest cycles, with what stays on the chip; and all that was compiled."""
+    """The choice whose program takes the fewest cycles, with what stays on the chip; and all that was compiled.
+
+    Where launches always run depth first it is the one that moves the fewest bytes.
+    """
     job = done.job
     if not _keeps_results(job):
         return _marked(done, choice, left)
@@ -161,7 +164,8 @@ def _fastest(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> P
 
     graph = read_graph(done.imported.module, Capabilities.of(job.target), left)
     trials = tried_choices(choice, graph, job.target, compiled, depth_first=job.options.depth_first != "off")
-    return replace(_marked(done, trials.best.choice, left), tried=trials.tried, programs=trials.programs)
+    best = trials.best(by_bytes=job.options.depth_first == "always")
+    return replace(_marked(done, best.choice, left), tried=trials.tried, programs=trials.programs)
 
 
 def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str, str]:

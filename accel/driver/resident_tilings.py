@@ -13,7 +13,7 @@ import numpy as np
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
-from accel.isa.family import KeepsResults
+from accel.isa.family import KeepsResults, dram_traffic
 from accel.isa.family_registry import family_of
 from accel.joining.resident_tensors import can_keep, nodes_in_dram
 from accel.lowering.analysis.capabilities import Capabilities
@@ -42,11 +42,12 @@ class TriedProgram:
 
 @dataclass(frozen=True)
 class TriedChoice:
-    """A choice, the program that it becomes, and the cycles of all its launches."""
+    """A choice, the program that it becomes, and the cycles and bytes of DRAM of all its launches."""
 
     choice: RegionChoice
     program: Program
     cycles: int
+    dram_bytes: int
 
 
 Compiled = Callable[[RegionChoice, Mapping[str, LoweredRegion], bool], TriedProgram]
@@ -72,14 +73,16 @@ class ChoiceTrials:
         if text in self._found and not depth_first:
             return
         made = self._compiled(choice, dict(self.tried), depth_first)
-        self._found[text] = TriedChoice(choice, made.program, simulate(made.program, {}, function=False).cycles)
+        run = simulate(made.program, {}, function=False)
+        boxes = family_of(made.program.accelerator).boxes
+        moved = sum(sum(dram_traffic(boxes(launch.decoded))) for launch in run.launches)
+        self._found[text] = TriedChoice(choice, made.program, run.cycles, moved)
         self.tried |= made.regions
         self.programs[words_digest(made.in_dram or made.program)] = made.program
 
-    @property
-    def best(self) -> TriedChoice:
-        """The choice of the fewest cycles, the first of equals."""
-        return min(self._found.values(), key=lambda each: each.cycles)
+    def best(self, *, by_bytes: bool = False) -> TriedChoice:
+        """Returns the choice of the fewest cycles or bytes, the first of equals."""
+        return min(self._found.values(), key=lambda each: each.dram_bytes if by_bytes else each.cycles)
 
 
 def tried_choices(
@@ -98,7 +101,7 @@ def tried_choices(
     trials = ChoiceTrials(compiled)
     trials.add(choice)
     trials.add(choose_regions(graph, capabilities, cost, behind=staying_cost(target.accelerator)))
-    best = trials.best
+    best = trials.best()
     nodes = nodes_in_dram(best.program) if depth_first else frozenset[str]()
     if nodes:
         trials.add(best.choice, depth_first=True)
