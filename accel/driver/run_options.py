@@ -134,7 +134,8 @@ class Options(RunOptions, QuantisationOptions):
         "auto",
         description="whether layers run stripe by stripe, one behind the other, where results between them are too "
         "large to stay on the chip: `auto`, where that takes fewer cycles, or as many and fewer bytes of DRAM; "
-        "`always`, the order and tilings of the fewest bytes, at any cycles; `off`, never. It counts where results may stay",
+        "`always`, the order and tilings of the fewest bytes, at any cycles; `off`, never. It counts where results may "
+        "stay",
     )
     verify_seconds: float = Field(
         300,
