@@ -57,7 +57,8 @@ class TiledRow:
         """Find which tiles need which, and places for the launches' buffers.
 
         Raises:
-            _OrderUnknownError: an instruction stores to no result, or a result is stored over once it was read.
+            _OrderUnknownError: an instruction stores to no result, a result is stored over once it was read, or
+                launches share an instruction.
         """
         self._launches, self._tiles, self._family = launches, tiles, family
         ends = np.cumsum([launch.count for launch in launches])
@@ -68,6 +69,8 @@ class TiledRow:
         whose = np.searchsorted(ends, np.arange(len(decoded)), "right")
         for tile, launch in zip(tiles, self._launch, strict=True):
             whose[tile] = launch
+        if any((whose[tile] != launch).any() for tile, launch in zip(tiles, self._launch, strict=True)):
+            raise _OrderUnknownError
         moved_words, self._moved = family.buffers_apart(decoded, whose)
         self._decoded = decode(decoded.accelerator, moved_words)
 
