@@ -138,13 +138,15 @@ class Imported(Compilation):
 class Partitioned(Compilation):
     """The integer graph whose composites are marked with their regions, or with why they have none.
 
-    ``tried`` are regions that were compiled to choose between them, by their attribute.
+    ``tried`` are regions that were compiled to choose between them, by their attribute, and ``programs`` those with
+    results on the chip, by the instructions of the ones with all results in DRAM.
     """
 
     imported: ImportedModel
     module: ir.IRModule
     passes: tuple[tuple[str, str | None], ...]
     tried: Mapping[str, LoweredRegion] = field(default_factory=dict)
+    programs: Mapping[str, Program] = field(default_factory=dict)
 
     def dump(self) -> StageDump:
         """Returns the module as TVMScript."""
@@ -156,7 +158,8 @@ class Packed(Compilation):
     """The module whose ``main`` launches regions over packed tensors, which the host can still run.
 
     ``host_ops`` are the nodes that the host runs, and ``tried`` the regions that were compiled to know whether they can
-    be, by their attribute. ``operations`` are those of the arithmetic that its launches do.
+    be, by their attribute; ``programs`` as partition left them. ``operations`` are those of the arithmetic that its
+    launches do.
     """
 
     imported: ImportedModel
@@ -165,6 +168,7 @@ class Packed(Compilation):
     operations: int
     passes: tuple[tuple[str, str | None], ...]
     tried: Mapping[str, LoweredRegion | bytes] = field(default_factory=dict)
+    programs: Mapping[str, Program] = field(default_factory=dict)
     attention: tuple[AttentionPlacement, ...] = ()
 
     def dump(self) -> StageDump:

@@ -27,8 +27,8 @@ from accel.driver.compilation import (
 from accel.driver.kept_programs import KeptProgram, KeptPrograms, tensors_digest
 from accel.driver.placement import FastestPlacement
 from accel.driver.region_timer import RegionTimer
-from accel.driver.resident_tilings import staying_cost
-from accel.driver.run_options import Attention, QuantisationOptions
+from accel.driver.resident_tilings import ChoiceTrials, TriedProgram, tried_choices, words_digest
+from accel.driver.run_options import Attention, DepthFirst, QuantisationOptions
 from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
 from accel.errors import InvalidAccelerator, InvalidModel
@@ -38,7 +38,7 @@ from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantise
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
 from accel.isa.family_registry import arrangement_of, family_of, joined_cost, priced_exactly
 from accel.joining.joined_launches import join_launches
-from accel.joining.resident_tensors import keep_results
+from accel.joining.resident_tensors import can_keep, keep_results
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.codegen.program_linking import emit
@@ -52,7 +52,7 @@ from accel.lowering.partition.graph_partition import RegionChoice, choose_region
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.lowering.vector.instruction_cover import home_memory, multiplies_floats, runs_programs
 from accel.lowering.vector.vector_partition import place_vector_programs
-from accel.program.program_model import renamed
+from accel.program.program_model import Program, renamed
 from accel.report.attention_placements import attention_placements
 from accel.report.host_ops import host_ops
 from accel.report.report_documents import CompiledFunction
@@ -125,7 +125,7 @@ def partition_graph(done: Imported) -> Partitioned:
     with kept_capabilities(job.target, job.cache):
         if job.options.placement == "fastest":
             left = _left_to_faster_host(done, left)
-        return _fastest(done, _choices(done, _first_choice(done, left), left), left)
+        return _fastest(done, _first_choice(done, left), left)
 
 
 def _first_choice(done: Imported, left: Mapping[str, str]) -> RegionChoice:
@@ -149,38 +149,67 @@ def _marked(
     return Partitioned(job, done.imported, module, tuple(texts))
 
 
-def _choices(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> list[RegionChoice]:
-    """A choice, and what else it could be: tilings priced as if their data stayed on the chip, where that may be."""
-    job, options = done.job, done.job.options
-    staying = staying_cost(job.target.accelerator)
-    if staying is None or not job.feeds or options.on_chip == "off" or options.launches == "separate":
-        return [choice]
-    capabilities, cost = Capabilities.of(job.target), family_of(job.target.accelerator).tiling_cost
-    graph = read_graph(done.imported.module, capabilities, left)
-    other = choose_regions(graph, capabilities, cost, behind=staying)
-    return [choice] if other.dump() == choice.dump() else [choice, other]
+def _keeps_results(job: CompilationInputs) -> bool:
+    """Whether results of its launches may stay on the chip."""
+    options, accelerator = job.options, job.target.accelerator
+    joined = options.launches == "joined" and options.on_chip == "auto"
+    return bool(job.feeds) and joined and can_keep(accelerator, family_of(accelerator))
 
 
-def _fastest(done: Imported, choices: Sequence[RegionChoice], left: Mapping[str, str]) -> Partitioned:
-    """The choice whose program takes the fewest cycles, with what stays on the chip; and all that was compiled.
+def _fastest(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> Partitioned:
+    """The partition whose program takes the fewest cycles: its tilings where results stay, then how attention goes."""
+    trials = _tried_tilings(done, choice, left) if _keeps_results(done.job) else None
+    if trials is None:
+        return _with_attention(done, _marked(done, choice, left), choice, left)
+    # where launches always run depth first it is the one that moves the fewest bytes
+    best = trials.best(by_bytes=done.job.options.depth_first == "always").choice
+    usual = replace(_marked(done, best, left), tried=trials.tried, programs=trials.programs)
+    return _with_attention(done, usual, best, left)
 
-    Where attention may go over blocks of keys, both ways to place it are such choices, and the one by prices.
+
+def _tried_tilings(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> ChoiceTrials:
+    """Programs of a choice and of others that results on the chip ask for."""
+    job = done.job
+
+    def compiled(choice: RegionChoice, tried: Mapping[str, LoweredRegion], depth_first: bool) -> TriedProgram:  # noqa: FBT001
+        emitted, regions = _compiled(
+            replace(_marked(done, choice, left), tried=tried), job.options.depth_first if depth_first else "off"
+        )
+        assert isinstance(emitted.origin, Modules)
+        return TriedProgram(emitted.program, emitted.origin.in_dram, regions)
+
+    graph = read_graph(done.imported.module, Capabilities.of(job.target), left)
+    return tried_choices(choice, graph, job.target, compiled, depth_first=job.options.depth_first != "off")
+
+
+def _compiled(done: Partitioned, depth_first: DepthFirst) -> tuple[Emitted, dict[str, LoweredRegion]]:
+    """The program of a partition, and the regions that it was linked from; no texts are kept."""
+    lowered = find_regions(pack_graph(replace(done, passes=())))
+    for stage in REGION_STAGES:
+        lowered.regions.lower(stage.name)
+    return _emitted(lowered, depth_first), lowered.regions.compiled()
+
+
+def _with_attention(done: Imported, usual: Partitioned, choice: RegionChoice, left: Mapping[str, str]) -> Partitioned:
+    """A partition with attention placed as its program takes the fewest cycles, if the options leave that open.
+
+    Where attention may go over blocks of keys, all of it is tried so, and none of it, and as prices have it.
     """
-    tried, cycles = dict[str, LoweredRegion](), list[int]()
-    usual = [_marked(done, choice, left) for choice in choices]
-    made = [other for each, choice in zip(usual, choices, strict=True) for other in _placed(done, each, choice, left)]
-    for each in made if len(made) > 1 else ():
-        lowered = find_regions(pack_graph(replace(each, tried=dict(tried), passes=())))
-        for stage in REGION_STAGES:
-            lowered.regions.lower(stage.name)
-        cycles.append(simulate(_emitted(lowered).program, {}, function=False).cycles)
-        tried |= lowered.regions.compiled()
-    return replace(made[cycles.index(min(cycles)) if cycles else 0], tried=tried)
+    made = [usual, *_placed_otherwise(done, usual, choice, left)]
+    if len(made) == 1:
+        return usual
+    tried, cycles = dict(usual.tried), list[int]()
+    for each in made:
+        emitted, regions = _compiled(replace(each, tried=dict(tried)), done.job.options.depth_first)
+        cycles.append(simulate(emitted.program, {}, function=False).cycles)
+        tried |= regions
+    return replace(made[cycles.index(min(cycles))], tried=tried)
 
 
-def _placed(done: Imported, usual: Partitioned, choice: RegionChoice, left: Mapping[str, str]) -> Iterator[Partitioned]:
-    """A module, and the same with attention placed otherwise, where the options leave that open."""
-    yield usual
+def _placed_otherwise(
+    done: Imported, usual: Partitioned, choice: RegionChoice, left: Mapping[str, str]
+) -> Iterator[Partitioned]:
+    """A partition with all attention over blocks of keys, and with none, where the options leave that open."""
     attrs, job = usual.module["main"].attrs, done.job
     if job.options.attention != "auto" or not job.feeds or ATTENTION not in attrs:
         return
@@ -262,7 +291,7 @@ def pack_graph(done: Partitioned) -> Packed:
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
     operations, tried = launched_operations(module), {**done.tried, **timer.lowered}
     attention = attention_placements(done.module)
-    return Packed(job, done.imported, module, left, operations, tuple(texts), tried, attention)
+    return Packed(job, done.imported, module, left, operations, tuple(texts), tried, done.programs, attention)
 
 
 def find_regions(packed: Packed) -> Lowered:
@@ -285,12 +314,12 @@ def lower_regions(stage: RegionStage) -> Callable[[Lowered], Lowered]:
 
 def emit_program(done: Lowered) -> Emitted:
     """Returns the program, and forgets what it was linked from; inputs and outputs are called as the model's are."""
-    emitted = _emitted(done)
+    emitted = _emitted(done, done.job.options.depth_first)
     done.regions.release()
     return emitted
 
 
-def _emitted(done: Lowered) -> Emitted:
+def _emitted(done: Lowered, depth_first: DepthFirst) -> Emitted:
     job, info = done.job, done.job.info
     lowered = done.regions.lowered()
     apart = program = emit(lowered, job.target.accelerator, arrangement_of(job.target.accelerator))
@@ -305,8 +334,7 @@ def _emitted(done: Lowered) -> Emitted:
     program = replace(program, image=program.image | fed)
     in_dram = program
     if job.options.on_chip == "auto":
-        # results of vector programs are held against their bounds, so that they are stored in any case
-        program = keep_results(program, family_of(job.target.accelerator), stored=rounds_floats(job.target))
+        program = _with_results_kept(done, program, depth_first)
     modules = Modules(done.packed, done.regions, in_dram if program.residents else None)
     packed = done.packed
     again = None
@@ -316,6 +344,18 @@ def _emitted(done: Lowered) -> Emitted:
     biases, operations = packed.imported.biases, packed.operations
     known = biases, functions, buffers, modules, again
     return Emitted(job, program, packed.host_ops, operations, *known, packed.attention)
+
+
+def _with_results_kept(done: Lowered, program: Program, depth_first: DepthFirst) -> Program:
+    """A program whose results stay on the chip where that is better; as it was found to be, if it was tried before."""
+    job = done.job
+    known = done.packed.programs.get(words_digest(program)) if done.packed.programs else None
+    if known is not None:
+        same = {name: getattr(known, name) for name in ("steps", "words", "origin", "residents", "striped")}
+        return replace(program, **same)
+    # results of vector programs are held against their bounds, so that they are stored in any case
+    stored = rounds_floats(job.target)
+    return keep_results(program, family_of(job.target.accelerator), stored=stored, depth_first=depth_first)
 
 
 def rounds_floats(target: Target) -> bool:

@@ -42,7 +42,8 @@ _PACKED = (".json", ".txt")  # of parts that shrink
 _FAST = 1  # zlib's level
 _MOST_KEPT = 32 << 20  # bytes of a job's artifacts
 _TIMELESS_OPTIONS = {
-    "seed", "host_nodes", "dims", "shapes", "launches", "on_chip", "attention", *QuantisationOptions.model_fields,
+    "seed", "host_nodes", "dims", "shapes", "launches", "on_chip", "depth_first", "attention",
+    *QuantisationOptions.model_fields,
 }  # fmt: skip
 
 

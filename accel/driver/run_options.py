@@ -25,6 +25,9 @@ Placement = Literal["accelerator", "fastest"]
 OnChip = Literal["auto", "off"]
 """Whether results stay on the chip from launch to launch."""
 
+DepthFirst = Literal["auto", "always", "off"]
+"""Whether layers run stripe by stripe, where results between them do not fit on the chip."""
+
 Attention = Literal["auto", "fused", "unfused"]
 """Whether attention goes over blocks of keys, as one program."""
 
@@ -131,6 +134,13 @@ class Options(RunOptions, QuantisationOptions):
         description="whether results stay on the chip until the layers behind have read them there, where the "
         "accelerator leaves results in a memory that it reads, and layers run as one launch: `auto`, where that takes "
         "fewer cycles, or as many and fewer bytes of DRAM; `off`, never",
+    )
+    depth_first: DepthFirst = Field(
+        "auto",
+        description="whether layers run stripe by stripe, one behind the other, where results between them are too "
+        "large to stay on the chip: `auto`, where that takes fewer cycles, or as many and fewer bytes of DRAM; "
+        "`always`, the order and tilings of the fewest bytes, at any cycles; `off`, never. It counts where results may "
+        "stay",
     )
     attention: Attention = Field(
         "auto",

@@ -7,16 +7,21 @@ or as many with fewer bytes of DRAM.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.isa.decode import decode
 from accel.isa.family import DramTensor, Family, KeepsResults, ResidentRow, ResidentTensor
-from accel.program.program_model import HostStep, Launch, Program, Resident, joined_steps
+from accel.joining.depth_first import tiled_row
+from accel.joining.row_trials import RowTrials
+from accel.joining.striped_trials import StripedTrials
+from accel.program.program_model import HostStep, Launch, Program, Resident, StripedChain, joined_steps
 from accel.util.arrays import Int32, Words
 
-_WORK = 1 << 22  # instructions of all trials of a row
+Preference = Literal["auto", "always", "off"]
+_MOST_STRIPED = 1 << 15  # instructions of a row that is tried in stripes
 
 
 def can_keep(accelerator: Accelerator, family: Family) -> bool:
@@ -24,18 +29,24 @@ def can_keep(accelerator: Accelerator, family: Family) -> bool:
     return isinstance(family, KeepsResults) and family.keeps_results(accelerator)
 
 
-def keep_results(program: Program, family: Family, *, stored: bool = False) -> Program:
+def keep_results(
+    program: Program, family: Family, *, stored: bool = False, depth_first: Preference = "auto"
+) -> Program:
     """Returns the program in which results stay on the chip where that is faster, or moves less; the same otherwise.
 
     Args:
         program: its launches are joined where they can be.
         family: of its accelerator.
         stored: whether results that stay are stored all the same, for whoever looks at them.
+        depth_first: whether launches may run in stripes, one behind the other: where that is better still
+            (``auto``), wherever fewer bytes are moved (``always``), or not at all (``off``).
     """
     if not can_keep(program.accelerator, family):
         return program
     rows = [
-        _kept(program, steps, family, stored=stored) if not isinstance(steps, HostStep) else steps
+        _kept(program, steps, family, stored=stored, depth_first=depth_first)
+        if not isinstance(steps, HostStep)
+        else steps
         for steps in joined_steps(program.steps)
     ]
     residents = tuple(each for row in rows if isinstance(row, _Row) for each in row.residents)
@@ -56,6 +67,7 @@ def keep_results(program: Program, family: Family, *, stored: bool = False) -> P
         words=np.concatenate([row.words for row in made]),
         origin=np.concatenate([row.origin for row in made]),
         residents=residents,
+        striped=tuple(each for row in made for each in row.striped),
     )
 
 
@@ -68,20 +80,44 @@ class _Row:
     words: Words
     origin: Int32
     residents: Sequence[Resident]
+    striped: tuple[StripedChain, ...] = ()
 
 
-def _kept(program: Program, launches: Sequence[Launch], family: Family, *, stored: bool) -> _Row:
+def _kept(
+    program: Program, launches: Sequence[Launch], family: Family, *, stored: bool, depth_first: Preference
+) -> _Row:
     begin, end = launches[0].begin, launches[-1].begin + launches[-1].count
     counts = [launch.count for launch in launches]
     words, origin = program.words[begin:end], program.origin[begin:end]
     names, tensors = _tensors(program, launches, stored=stored)
-    chosen = _chosen(program, words, tensors, family) if tensors else None
+    row = _Row(launches, counts, words, origin, ())
+    if not tensors:
+        return row
+    trials = RowTrials(program.accelerator, family, tensors)
+    chosen = trials.chosen(words)
+    striped = tuple[StripedChain, ...]()
+    if depth_first != "off" and not _fit(chosen, names) and len(words) <= _MOST_STRIPED:
+        assert isinstance(family, KeepsResults)
+        decoded = decode(program.accelerator, words)
+        tiled = tiled_row(decoded, launches, program.segments, family, family.boxes(decoded))
+        if tiled is not None:
+            uses, by_bytes = _uses(launches, names), depth_first == "always"
+            search = StripedTrials(trials, tiled, words, chosen, uses, by_bytes=by_bytes)
+            found = search.best()
+            if found is not None:
+                chosen, order = found
+                row = _Row(order.launches, order.counts, tiled.words(order.place), origin[order.place], ())
+                striped = search.chains
     if chosen is None:
-        return _Row(launches, counts, words, origin, ())
-    bounds = np.cumsum([0, *counts])
-    own = np.diff(np.searchsorted(chosen.place, bounds)).tolist()
-    residents = [_resident(names[each.number], each, launches) for each in chosen.residents]
-    return _Row(launches, own, chosen.words, origin[chosen.place], residents)
+        return row
+    own = np.diff(np.searchsorted(chosen.place, np.cumsum([0, *row.counts]))).tolist()
+    residents = [_resident(names[each.number], each, row.launches) for each in chosen.residents]
+    return _Row(row.launches, own, chosen.words, row.origin[chosen.place], residents, striped)
+
+
+def _fit(chosen: ResidentRow | None, names: Sequence[str]) -> bool:
+    """Whether all results that could stay do."""
+    return chosen is not None and len(chosen.residents) == len(names)
 
 
 def _tensors(program: Program, launches: Sequence[Launch], *, stored: bool) -> tuple[list[str], list[DramTensor]]:
@@ -96,6 +132,7 @@ def _tensors(program: Program, launches: Sequence[Launch], *, stored: bool) -> t
             program.segments[name].address,
             program.segments[name].address + program.segments[name].nbytes,
             stored or name in elsewhere or name in program.outputs,
+            program.segments[name].shape,
         )
         for name in names
     ]
@@ -112,36 +149,15 @@ def _apart(program: Program, name: str) -> bool:
     )
 
 
-def _chosen(program: Program, words: Words, tensors: Sequence[DramTensor], family: Family) -> ResidentRow | None:
-    """The row in which those stay that make it better; None where none does.
-
-    All are tried together first, then halves of what did not make it better.
-    """
-    assert isinstance(family, KeepsResults)
-    residency = family.residency(decode(program.accelerator, words), tensors)
-    if not residency.candidates:
-        return None
-    best, value = None, (_cycles(program.accelerator, words, family), 0)
-    stay: tuple[int, ...] = ()
-    left, work = [tuple(residency.candidates)], _WORK
-    while left and work > 0:
-        part = left.pop()
-        tried = residency.rewritten((*stay, *part))
-        work -= len(tried.words)
-        worth = (_cycles(program.accelerator, tried.words, family), -sum(map(_saved, tried.residents)))
-        if tried.residents and worth < value:
-            best, value, stay = tried, worth, tuple(each.number for each in tried.residents)
-        elif len(part) > 1:
-            left += [part[len(part) // 2 :], part[: len(part) // 2]]
-    return best
-
-
-def _cycles(accelerator: Accelerator, words: Words, family: Family) -> int:
-    return family.time(decode(accelerator, words), {}).cycles
-
-
-def _saved(resident: ResidentTensor) -> int:
-    return resident.bytes_not_read + resident.bytes_not_written
+def _uses(launches: Sequence[Launch], names: Sequence[str]) -> list[tuple[int, int]]:
+    """The first launch that makes each tensor, and the last that reads it."""
+    return [
+        (
+            next(number for number, launch in enumerate(launches) if name in launch.outputs),
+            max(number for number, launch in enumerate(launches) if name in launch.inputs),
+        )
+        for name in names
+    ]
 
 
 def _resident(name: str, found: ResidentTensor, launches: Sequence[Launch]) -> Resident:
@@ -160,3 +176,18 @@ def _resident(name: str, found: ResidentTensor, launches: Sequence[Launch]) -> R
 
 def _names(launches: Sequence[Launch], name: str, *, made: bool) -> Iterator[str]:
     return (launch.name for launch in launches if name in (launch.outputs if made else launch.inputs))
+
+
+def nodes_in_dram(program: Program) -> frozenset[str]:
+    """Returns the nodes of launches around results that go to DRAM, and are read there by launches of their row.
+
+    Those are the launches from the first that makes it to the last that reads it, and one more at either end.
+    """
+    stay, found = {each.segment for each in program.residents}, set[str]()
+    for row in joined_steps(program.steps):
+        if isinstance(row, HostStep):
+            continue
+        names, _ = _tensors(program, row, stored=False)
+        for first, last in _uses(row, [name for name in names if name not in stay]):
+            found.update(node for launch in row[max(first - 1, 0) : last + 2] for node in launch.nodes)
+    return frozenset(found)

@@ -108,6 +108,17 @@ class ResidentEntry(DocumentModel):
     bytes_not_written: Count
 
 
+class StripedEntry(DocumentModel):
+    """Launches that run stripe by stripe; each is there as launches `name#1`, `name#2` and on."""
+
+    launches: Names
+    stripes: Annotated[int, Field(strict=True, ge=2, lt=1 << 32)]
+    cycles: Annotated[Count, Field(description="of all launches that run as one with them")]
+    layered_cycles: Annotated[Count, Field(description="of these, layer by layer")]
+    dram_bytes: Annotated[Count, Field(description="that all of these move")]
+    layered_dram_bytes: Annotated[Count, Field(description="that all of these move, layer by layer")]
+
+
 class OriginEntry(DocumentModel):
     """Where instructions came from."""
 
@@ -147,6 +158,14 @@ class ProgramDocument(DocumentModel):
             max_length=_MOST_ITEMS,
             description="results that stay on the chip; of the segment of one that is not stored too nothing is to be "
             "expected",
+            exclude_if=lambda value: not value,
+        ),
+    ] = ()
+    striped: Annotated[
+        tuple[StripedEntry, ...],
+        Field(
+            max_length=_MOST_ITEMS,
+            description="chains of launches that run depth first, for results to stay on the chip",
             exclude_if=lambda value: not value,
         ),
     ] = ()

@@ -99,6 +99,21 @@ class Resident:
 
 
 @dataclass(frozen=True)
+class StripedChain:
+    """Launches that run stripe by stripe, each cut into launches ``name#1``, ``name#2`` and on.
+
+    Cycles and bytes of DRAM are those of all launches that run as one with them: so, and layer by layer.
+    """
+
+    launches: tuple[str, ...]
+    stripes: int
+    cycles: int
+    layered_cycles: int
+    dram_bytes: int
+    layered_dram_bytes: int
+
+
+@dataclass(frozen=True)
 class HostStep:
     """A function run on the host. ``module`` is the text of a host graph (:mod:`accel.host`).
 
@@ -121,7 +136,8 @@ class Program:
     gives what a segment must hold after the run, of the segment's shape and type, where that is stated.
     ``granularity`` (bytes) is how exactly the segments are known: with 1 a launch that leaves them is refused, with
     more it is warned of what it changes beyond whole granules around them. ``windows`` are where DRAM lies in the
-    address space; without any, ``dram_bytes`` lie from address 0 on. ``residents`` are results that stay on the chip.
+    address space; without any, ``dram_bytes`` lie from address 0 on. ``residents`` are results that stay on the chip,
+    and ``striped`` the launches that run depth first for it.
     """
 
     accelerator: Accelerator
@@ -139,6 +155,7 @@ class Program:
     granularity: int = 1
     windows: tuple[DramWindow, ...] = ()
     residents: tuple[Resident, ...] = ()
+    striped: tuple[StripedChain, ...] = ()
 
     @cached_property
     def constants(self) -> frozenset[str]:

@@ -23,11 +23,21 @@ from accel.program.program_document import (
     ProgramDocument,
     ResidentEntry,
     SegmentEntry,
+    StripedEntry,
     WindowEntry,
     parse_document,
     read_document,
 )
-from accel.program.program_model import DramWindow, HostStep, InstructionOrigin, Launch, Program, Resident, Segment
+from accel.program.program_model import (
+    DramWindow,
+    HostStep,
+    InstructionOrigin,
+    Launch,
+    Program,
+    Resident,
+    Segment,
+    StripedChain,
+)
 from accel.program_files.bounded_zip import ZipParts, open_zip
 from accel.program_files.program_validation import check_program
 from accel.util.whole_files import whole_file
@@ -69,6 +79,7 @@ def save_program(program: Program, file: Path | BinaryIO) -> None:
         initial_tokens=dict(sorted(program.initial_tokens.items())),
         expected=expected,
         residents=tuple(ResidentEntry(**vars(resident)) for resident in program.residents),
+        striped=tuple(StripedEntry(**vars(chain)) for chain in program.striped),
     )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _write(archive, "program.json", document.model_dump_json(indent=1).encode())
@@ -156,6 +167,7 @@ class _Reader:
             granularity=document.granularity,
             windows=tuple(DramWindow(**dict(window)) for window in document.windows),
             residents=tuple(Resident(**dict(resident)) for resident in document.residents),
+            striped=tuple(StripedChain(**dict(chain)) for chain in document.striped),
         )
 
     def _bytes(self, name: str) -> bytes:

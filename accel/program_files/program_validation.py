@@ -132,7 +132,7 @@ def _check_joined(program: Program) -> None:
 
 
 def _check_residents(program: Program) -> None:
-    """Refuse residents of launches or memories that there are not, and beyond a memory."""
+    """Refuse residents and stripes of launches or memories that there are not, and residents beyond a memory."""
     launches = {step.name for step in program.steps if isinstance(step, Launch)}
     depths = {memory.name: memory.depth for memory in program.accelerator.memories}
     for number, each in enumerate(program.residents):
@@ -145,6 +145,9 @@ def _check_residents(program: Program) -> None:
             fault = f"it ends at element {each.address + each.elements}; {each.memory} has {depths[each.memory]}"
         if fault:
             raise InvalidProgram(f"resident {each.segment}: {fault}", field=f"residents.{number}")
+    for number, chain in enumerate(program.striped):
+        if unknown := [name for name in chain.launches if not launches & {name, f"{name}#1"}]:
+            raise InvalidProgram(f"striped: no launch is called {unknown[0]}", field=f"striped.{number}.launches")
 
 
 def _check_writes(launch: Launch, program: Program) -> None:

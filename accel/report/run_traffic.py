@@ -15,10 +15,24 @@ class ResidentTraffic(pydantic.BaseModel):
     launches: list[str] = Field(description="that make it")
     readers: list[str] = Field(description="the launches that read it on the chip")
     memory: str
-    elements: int = Field(description="of the memory, which it takes until the last of them has read it")
+    elements: int = Field(
+        description="of the memory, which it takes until the last of them has read it; fewer than it has where rows "
+        "of it are there one after the other"
+    )
     stored: bool = Field(description="whether it is in DRAM too, as somebody else reads it there")
     bytes_not_read: int
     bytes_not_written: int
+
+
+class StripedTraffic(pydantic.BaseModel):
+    """Layers that run stripe by stripe, depth first, and what they and all that runs as one with them take so."""
+
+    launches: list[str] = Field(description="the layers; of each there are launches `name#1`, `name#2` and on")
+    stripes: int = Field(description="of the last of them")
+    cycles: int
+    layered_cycles: int = Field(description="layer by layer in the same tiles, with what stays on the chip then")
+    dram_bytes: int = Field(description="read and written")
+    layered_dram_bytes: int = Field(description="read and written layer by layer")
 
 
 class DramTraffic(pydantic.BaseModel):
@@ -38,6 +52,9 @@ class DramTraffic(pydantic.BaseModel):
     )
     on_chip: list[ResidentTraffic] = Field(
         default_factory=list, description="results that stay on the chip, so that fewer bytes are read and written"
+    )
+    depth_first: list[StripedTraffic] = Field(
+        default_factory=list, description="layers that run stripe by stripe, so that more stays on the chip"
     )
 
 
@@ -86,6 +103,17 @@ def traffic_of(program: Program, *, bytes_read: int, bytes_written: int) -> Dram
                 bytes_not_written=each.bytes_not_written,
             )
             for each in program.residents
+        ],
+        depth_first=[
+            StripedTraffic(
+                launches=list(each.launches),
+                stripes=each.stripes,
+                cycles=each.cycles,
+                layered_cycles=each.layered_cycles,
+                dram_bytes=each.dram_bytes,
+                layered_dram_bytes=each.layered_dram_bytes,
+            )
+            for each in program.striped
         ],
     )
 

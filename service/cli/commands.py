@@ -147,6 +147,13 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         Literal["auto", "fused", "unfused"],
         typer.Option(help="Whether attention in float32 goes over blocks of keys: where that is faster, or wherever."),
     ] = "auto",
+    depth_first: Annotated[
+        Literal["auto", "always", "off"],
+        typer.Option(
+            help="Whether layers run stripe by stripe where results between them do not fit on the chip: where that "
+            "is faster, wherever DRAM moves less, or never."
+        ),
+    ] = "auto",
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
@@ -186,6 +193,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         repeat=repeat,
         on_chip=on_chip,
         attention=attention,
+        depth_first=depth_first,
         verify_seconds=verify_seconds,
         limits=limits,
         dims=dims_of(dim),

@@ -63,6 +63,10 @@ def dram_lines(report: Report) -> Iterator[str]:
     if dram is not None and dram.get("on_chip"):
         saved = [each["bytes_not_read"] + each["bytes_not_written"] for each in dram["on_chip"]]
         yield f"on the chip from layer to layer: {len(saved)} tensors, {sum(saved):,} bytes that DRAM does not see"
+    for each in () if dram is None else dram.get("depth_first", ()):
+        layers = f"{len(each['launches'])} layers from {each['launches'][0]} on in {each['stripes']} stripes"
+        moved = f"{each['dram_bytes']:,} bytes of DRAM instead of {each['layered_dram_bytes']:,} layer by layer"
+        yield f"depth first: {layers}; {moved}, {each['cycles']:,} cycles instead of {each['layered_cycles']:,}"
 
 
 def _attention_lines(report: Report) -> Iterator[str]:

@@ -24,7 +24,9 @@ from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.issue_order import arranged
 from accel.isa.explicit.operations import executions_of
 from accel.isa.explicit.residency.direct_moves import direct_moves, with_free_loads
+from accel.isa.explicit.residency.launch_buffers import buffers_apart
 from accel.isa.explicit.residency.resident_words import ExplicitResidency
+from accel.isa.explicit.residency.tile_slices import needed_loads, tile_slices
 from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of, variations_of
 from accel.isa.family import (
     DocumentChange,
@@ -200,6 +202,9 @@ class ExplicitFamily(NoContext, PreparedBySignatures):
 
     while_results_stay = staticmethod(with_free_loads)
     residency = staticmethod(ExplicitResidency)
+    buffers_apart = staticmethod(buffers_apart)
+    tile_slices = staticmethod(tile_slices)
+    needed_loads = staticmethod(needed_loads)
 
     def variations(self, accelerator: Accelerator) -> list[Variation]:
         """Returns what a machine of the document can be timed with."""

@@ -34,32 +34,31 @@ class LoopShapes:
             [_limits(accelerator, sort.instruction, loop, name) for name in self._names] for loop in self._loops
         ]
 
-    def executions(self, points: Int64) -> list[LoopedPoints] | None:
-        """Returns executions that make ``points`` (n, k) in this order, the longest first ones.
+    def executions(self, points: Int64) -> Iterator[LoopedPoints]:
+        """Yields executions that make ``points`` (n, k) in this order, the longest first ones.
 
-        None where a step fits no field.
+        Where no loop makes a step, as where no field holds it, each point behind it begins an execution.
         """
         if not self._loops:
-            return [LoopedPoints(point, (), ()) for point in points]
-        whole: list[LoopedPoints] = []
+            yield from (LoopedPoints(point, (), ()) for point in points)
+            return
         for begin, shape in _nests(points, len(self._loops)):
-            made = self._placed(begin, shape)
-            if made is None:
-                return None
-            whole += made
-        return whole
+            yield from self._placed(begin, shape)
 
-    def _placed(self, begin: Int64, shape: Sequence[tuple[int, Int64]]) -> list[LoopedPoints] | None:
-        """A nest, innermost loop first, in the machine's loops; cut where an extent is beyond its field."""
+    def _placed(self, begin: Int64, shape: Sequence[tuple[int, Int64]]) -> Iterator[LoopedPoints]:
+        """A nest, innermost loop first, in the machine's loops; cut where an extent or a step is beyond its field."""
         levels = [(extent, step) for extent, step in shape if extent > 1]
         chosen = self._assigned(levels)
         if chosen is None:
-            return None
+            *within, (extent, step) = levels
+            for number in range(extent):
+                yield from self._placed(begin + number * step, within)
+            return
         none = np.zeros_like(begin)
         extents, steps = [1] * len(self._loops), [none] * len(self._loops)
         for loop, (extent, step) in zip(chosen, levels, strict=True):
             extents[loop], steps[loop] = extent, step
-        return list(self._cut(LoopedPoints(begin, tuple(extents), tuple(steps))))
+        yield from self._cut(LoopedPoints(begin, tuple(extents), tuple(steps)))
 
     def _assigned(self, levels: Sequence[tuple[int, Int64]]) -> list[int] | None:
         """The loop of each level, innermost first: the innermost that allows its steps and is around the one before."""
@@ -77,17 +76,18 @@ class LoopShapes:
         return all(low <= step < high for step, (low, high) in zip(steps.tolist(), limits, strict=True))
 
     def _cut(self, points: LoopedPoints) -> Iterator[LoopedPoints]:
-        for loop, most in enumerate(self._most):
-            extent = points.extents[loop]
-            if extent > most:
-                for first in range(0, extent, most):
-                    extents = list(points.extents)
-                    extents[loop] = min(most, extent - first)
-                    yield from self._cut(
-                        LoopedPoints(points.begin + first * points.steps[loop], tuple(extents), points.steps)
-                    )
-                return
-        yield points
+        """Executions of no more iterations than each loop makes, in the order of the points."""
+        beyond = [loop for loop, most in enumerate(self._most) if points.extents[loop] > most]
+        if not beyond:
+            yield points
+            return
+        loop = next(loop for loop, extent in enumerate(points.extents) if extent > 1)
+        most = self._most[loop] if beyond == [loop] else 1
+        for first in range(0, points.extents[loop], most):
+            extents = list(points.extents)
+            extents[loop] = min(most, points.extents[loop] - first)
+            begin = points.begin + first * points.steps[loop]
+            yield from self._cut(LoopedPoints(begin, tuple(extents), points.steps))
 
 
 def _nests(points: Int64, depth: int) -> Iterator[tuple[Int64, list[tuple[int, Int64]]]]:

@@ -1,7 +1,8 @@
 """Instructions of a row of launches with results that stay: direct moves for stores, and readers of what they leave."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from accel.isa.explicit.operations import InstructionOperation
 from accel.isa.explicit.residency.direct_moves import DirectMove, direct_moves
 from accel.isa.explicit.residency.point_loops import LoopShapes, fields_of, has_own_fields
 from accel.isa.explicit.residency.result_flow import CopyShape, ResultFlow, RowFlow, row_flow
-from accel.isa.explicit.residency.scratchpad_places import free_place
+from accel.isa.explicit.residency.scratchpad_places import TensorPlace, free_place, smallest_place
 from accel.isa.family import DramTensor, ResidentRow, ResidentTensor
 from accel.util.arrays import Int64, Words
 
@@ -21,18 +22,22 @@ _MOST = 64  # executions that an instruction may become
 
 
 class DoesNotFitError(Exception):
-    """A field cannot hold what a tensor that stays asks of it, or loops cannot make its points."""
+    """A field cannot hold what a tensor that stays asks of it, or loops make its points in too many executions."""
 
 
 @dataclass(frozen=True)
 class _Staying:
-    """A result that stays: from element ``address`` of the memory on."""
+    """A result that stays, and where in the memory."""
 
     number: int
     row: RowFlow
     flow: ResultFlow
-    address: int
-    elements: int
+    place: TensorPlace
+
+    @property
+    def taken(self) -> tuple[int, int, int, int]:
+        """From which instruction to which it takes which elements of the memory."""
+        return *self.flow.span, self.place.address, self.place.address + self.place.size
 
 
 class ExplicitResidency:
@@ -43,6 +48,7 @@ class ExplicitResidency:
         moves = direct_moves(decoded.accelerator)
         self._found: dict[int, tuple[RowFlow, ResultFlow]] = {}
         self._rows: list[RowFlow] = []
+        self._places: dict[int, TensorPlace] = {}
         cells = cells_of(decoded.accelerator)
         # of several views of the same bytes results stay in the first: places in one are not compared with another's
         memories = {cells[move.target.memory].holder: move.target.memory for move in reversed(moves)}
@@ -68,18 +74,21 @@ class ExplicitResidency:
         staying: list[_Staying] = []
         for number in numbers:
             row, flow = self._found[number]
-            elements = -(-(flow.tensor.end - flow.tensor.begin) // _size(flow))
+            place = self._place(number)
             others = [self._found[each][1] for each in numbers if self._found[each][0] is row]
-            taken = [
-                (*each.flow.span, each.address, each.address + each.elements) for each in staying if each.row is row
-            ]
+            taken = [each.taken for each in staying if each.row is row]
             depth = self._decoded.accelerator.memories[row.memory].depth
-            address = free_place(row, others, taken, flow.span, elements, depth)
+            address = free_place(row, others, taken, flow.span, place.size, depth)
             if address is not None:
-                staying.append(_Staying(number, row, flow, address, elements))
+                staying.append(_Staying(number, row, flow, replace(place, address=address)))
         if len(staying) < len(numbers):  # what does not stay is loaded, to places that were thought free
             return self._placed([each.number for each in staying])
         return staying
+
+    def _place(self, number: int) -> TensorPlace:
+        if number not in self._places:
+            self._places[number] = smallest_place(*self._found[number])
+        return self._places[number]
 
 
 class _Editor:
@@ -102,7 +111,7 @@ class _Editor:
             sort, points = next(row.points[at] for row in rows if at in row.points)
             moved = points.copy()
             for tensor, each, elements in reads:
-                moved[:, tensor] = each.address + elements
+                moved[:, tensor] = each.place.of(elements)
             try:
                 self._made[at] = self._reader(at, sort, moved)
             except DoesNotFitError:
@@ -121,15 +130,15 @@ class _Editor:
         return ResidentRow(words, place, tuple(map(self._resident, self._staying)))
 
     def _resident(self, each: _Staying) -> ResidentTensor:
-        flow, size = each.flow, _size(each.flow)
+        flow, size = each.flow, each.flow.element_bytes
         loaded = sum(shape.rows * shape.columns for shape in flow.loads.values())
         stored = sum(shape.rows * shape.columns for _, shape in flow.stores.values())
         keeps = _keeps_stores(flow)
         return ResidentTensor(
             number=each.number,
             memory=self._accelerator.memories[each.row.memory].name,
-            address=each.address,
-            elements=each.elements,
+            address=each.place.address,
+            elements=each.place.size,
             stored=keeps,
             bytes_not_read=(loaded - self._brought[each.number]) * size,
             bytes_not_written=0 if keeps else stored * size,
@@ -138,11 +147,11 @@ class _Editor:
     def _stores(self, each: _Staying) -> None:
         """Direct moves instead of the stores; besides them where others read what they store."""
         for at, (move, shape) in each.flow.stores.items():
-            words = list(self._moved(at, move, shape, each.address))
+            words = list(self._moved(at, move, shape, each.place))
             self._made[at] = [*words, self._decoded.words[at]] if _keeps_stores(each.flow) else words
 
-    def _moved(self, at: int, move: DirectMove, shape: CopyShape, address: int) -> Iterator[Words]:
-        by_name = {move.target.name: address + shape.tensor_points(), move.source.name: shape.chip_points()}
+    def _moved(self, at: int, move: DirectMove, shape: CopyShape, place: TensorPlace) -> Iterator[Words]:
+        by_name = {move.target.name: place.of(shape.tensor_points()), move.source.name: shape.chip_points()}
         points = np.stack([by_name[tensor.name] for tensor in move.compute.tensors], axis=1)
         instruction = move.compute.instruction
         number = [each.name for each in self._accelerator.instructions].index(instruction.name)
@@ -154,7 +163,7 @@ class _Editor:
         yield from self._executions(word, move.compute, points)
 
     def _reader(self, at: int, sort: InstructionOperation, points: Int64) -> list[Words]:
-        made = list(self._executions(self._decoded.words[at], sort, points))
+        made = list(islice(self._executions(self._decoded.words[at], sort, points), _MOST + 1))
         if len(made) > _MOST:
             raise DoesNotFitError
         return made
@@ -162,10 +171,9 @@ class _Editor:
     def _executions(self, word: Words, sort: InstructionOperation, points: Int64) -> Iterator[Words]:
         """Words like ``word`` that make the points (n, k) of an operation's k tensors."""
         shapes = self._shapes.setdefault(sort.code, LoopShapes(self._accelerator, sort))
-        executions = shapes.executions(points) if has_own_fields(sort) else None
-        if executions is None:
+        if not has_own_fields(sort):
             raise DoesNotFitError
-        for execution in executions:
+        for execution in shapes.executions(points):
             made = word.copy()
             for name, value in fields_of(sort, execution):
                 self._put(made, sort.instruction, name, value)
@@ -179,8 +187,8 @@ class _Editor:
 
     def _loads(self, each: _Staying) -> None:
         """Instead of loads those of what is read, and was never stored: a border, as it is in DRAM."""
-        flow, size = each.flow, _size(each.flow)
-        missing = np.zeros(each.elements, np.bool_)
+        flow, size = each.flow, each.flow.element_bytes
+        missing = np.zeros(flow.elements, np.bool_)
         for reads in each.row.reads.values():
             for number, elements in reads.values():
                 if each.row.flows[number] is flow:
@@ -202,13 +210,15 @@ class _Editor:
         unit = size if copy.dram_unit == "element" else 1
         fields = copy.copy_fields
         most = 1 if fields.columns is None else self._accelerator.field(copy, fields.columns).limits[1] - 1
-        for run in np.split(elements, np.flatnonzero(np.diff(elements) != 1) + 1) if len(elements) else ():
+        places = each.place.of(elements)
+        breaks = np.flatnonzero((np.diff(elements) != 1) | (np.diff(places) != 1)) + 1
+        for run in np.split(elements, breaks) if len(elements) else ():
             for first in range(0, len(run), most):
                 count = min(most, len(run) - first)
                 word = self._decoded.words[at].copy()
                 element = int(run[first])
                 values = {
-                    fields.sram: each.address + element,
+                    fields.sram: int(each.place.of(run[first])),
                     fields.dram: (each.flow.tensor.begin + element * size) // unit,
                 }
                 once = (fields.rows, *(dimension.extent for dimension in copy.dimensions))
@@ -228,11 +238,6 @@ def _readers(staying: Sequence[_Staying]) -> Mapping[int, list[tuple[int, _Stayi
                 if each.row.flows[number] is each.flow:
                     found.setdefault(at, []).append((tensor, each, elements))
     return found
-
-
-def _size(flow: ResultFlow) -> int:
-    """Bytes of an element in DRAM."""
-    return next(iter(flow.stores.values()))[0].element_bytes
 
 
 def _keeps_stores(flow: ResultFlow) -> bool:

@@ -1,7 +1,7 @@
 """Flow of results through a row of launches: which stores leave a tensor, and which instructions read it again."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,6 +54,26 @@ class ResultFlow:
     refused: bool = False
 
     @property
+    def element_bytes(self) -> int:
+        """What an element takes in DRAM."""
+        return next(iter(self.stores.values()))[0].element_bytes
+
+    @property
+    def elements(self) -> int:
+        """Elements of the tensor."""
+        return -(-(self.tensor.end - self.tensor.begin) // self.element_bytes)
+
+    @property
+    def stored_first(self) -> bool:
+        """Whether no element is stored once it was loaded."""
+        if max(self.stores) <= min(self.loads, default=max(self.stores)):
+            return True
+        last = np.full(self.elements, NOBODY, np.int64)
+        for at, (_, shape) in sorted(self.stores.items()):
+            last[shape.tensor_points()] = at
+        return not any((last[shape.tensor_points()] > at).any() for at, shape in self.loads.items())
+
+    @property
     def span(self) -> tuple[int, int]:
         """The first instruction that stores it, and the last that reads it."""
         return min(self.stores), max([*self.reads, *self.loads])
@@ -92,6 +112,10 @@ class RowFlow:
     reads: Mapping[int, Mapping[int, tuple[int, Int64]]]
     points: Mapping[int, tuple[InstructionOperation, Int64]]
     occupied: Sequence[Occupied]
+
+    def number_of(self, flow: ResultFlow) -> int:
+        """Returns which of ``flows`` this one is."""
+        return next(number for number, each in enumerate(self.flows) if each is flow)
 
 
 def row_flow(decoded: Decoded, tensors: Sequence[DramTensor], moves: tuple[DirectMove, ...], memory: int) -> RowFlow:
@@ -133,13 +157,15 @@ class _Walk:
         self._occupied: list[Occupied] = []
 
     def flow(self) -> RowFlow:
-        steps = sorted(self._steps(), key=lambda step: step.row)
-        self._boxes = {id(step.executions): list(boxes_of_executions(step.executions)) for step in steps}
+        sorts = list(executions_of(self._decoded))
+        self._boxes = {id(each): list(boxes_of_executions(each)) for each in sorts}
         self._shapes = {
-            id(step.executions): copying(step.executions.words, step.executions.sort.instruction)
-            for step in steps
-            if isinstance(step.executions.sort.instruction, Copy)
+            id(each): copying(each.words, each.sort.instruction)
+            for each in sorts
+            if isinstance(each.sort.instruction, Copy)
         }
+        steps = [_Step(row, each, at) for each in sorts for at, row in enumerate(each.words.rows.tolist())]
+        steps.sort(key=lambda step: step.row)
         for step in steps:
             instruction = step.executions.sort.instruction
             if isinstance(instruction, Copy):
@@ -149,15 +175,8 @@ class _Walk:
             else:
                 self._other(step)
         for flow in self._flows:
-            flow.refused |= not flow.stores or not flow.reads
-            if not flow.refused and flow.stores:
-                flow.refused |= max(flow.stores) > min([*flow.loads, *flow.reads])
+            flow.refused |= not flow.stores or not flow.reads or not flow.stored_first
         return RowFlow(self._memory, tuple(self._flows), self._reads, self._points, self._occupied)
-
-    def _steps(self) -> Iterator[_Step]:
-        for executions in executions_of(self._decoded):
-            for at, row in enumerate(executions.words.rows.tolist()):
-                yield _Step(row, executions, at)
 
     def _copy(self, step: _Step, copy: Copy) -> None:
         shape = self._shapes[id(step.executions)]

@@ -19,7 +19,7 @@ from accel.driver.run_options import Options
 from accel.errors import VerificationError
 from accel.isa.decode import decode
 from accel.isa.family import Family
-from accel.joining.resident_tensors import keep_results
+from accel.joining.resident_tensors import Preference, keep_results
 from accel.program.program_model import Program
 from accel.program_files.program_container import load_program
 from accel.report.report_documents import Report
@@ -143,8 +143,8 @@ def test_a_network_whose_results_stay():
 def test_a_result_that_stays_wrongly_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a fault that is looked for in DRAM, where a result that stays on the chip is not."""
 
-    def misplaced(program: Program, family: Family, *, stored: bool) -> Program:
-        kept = keep_results(program, family, stored=stored)
+    def misplaced(program: Program, family: Family, *, stored: bool, depth_first: Preference) -> Program:
+        kept = keep_results(program, family, stored=stored, depth_first=depth_first)
         moves = decode(TPU, kept.words).rows(TPU.instruction("activate_to_ub"))
         words = kept.words.copy()
         words[moves[0], 0] ^= np.uint64(1 << 8)  # the lowest bit of where it goes

@@ -10,7 +10,7 @@ import pytest
 
 from accel.errors import InvalidAccelerator, InvalidProgram
 from accel.host.host_graph_reader import read_host_graph
-from accel.program.program_model import HostStep, Launch, Program, Resident
+from accel.program.program_model import HostStep, Launch, Program, Resident, StripedChain
 from accel.program_files.program_container import load_program, save_program
 from accel.simulate.engine import simulate
 from tests.helpers.programs.streams import small_program
@@ -130,8 +130,11 @@ def resident(one: Program, **changes: object) -> Program:
 def test_residents_come_back():
     """Catches a file that does not say what stays on the chip, or says so as an older version."""
     one, file = resident(program()), io.BytesIO()
+    names = tuple(step.name for step in one.steps if isinstance(step, Launch))
+    one = replace(one, striped=(StripedChain(names, 2, 10, 12, 100, 140),))
     save_program(one, file)
     assert load_program(file).residents == one.residents
+    assert load_program(file).striped == one.striped
     with zipfile.ZipFile(file) as archive:
         assert json.loads(archive.read("program.json"))["version"] == 4
 
@@ -150,6 +153,14 @@ def test_a_resident_of_nothing_is_refused(changes, message):
     file = io.BytesIO()
     save_program(resident(program(), **changes), file)
     with pytest.raises(InvalidProgram, match=message):
+        load_program(file)
+
+
+def test_stripes_of_nothing_are_refused():
+    """Catches figures that a report would show of launches that are not in the program."""
+    file = io.BytesIO()
+    save_program(replace(program(), striped=(StripedChain(("nobody",), 2, 10, 12, 100, 140),)), file)
+    with pytest.raises(InvalidProgram, match="no launch is called nobody"):
         load_program(file)
 
 

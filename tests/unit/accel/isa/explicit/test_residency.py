@@ -12,6 +12,7 @@ from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.isa.explicit.operations import InstructionOperation, sorts_of
 from accel.isa.explicit.residency.direct_moves import direct_moves
 from accel.isa.explicit.residency.point_loops import LoopShapes, points_of
+from accel.isa.explicit.residency.scratchpad_places import TensorPlace, least_ring
 
 TEXT = (Path(__file__).parents[5] / "docs" / "machines" / "tpu-v1.yaml").read_text(encoding="utf-8")
 TPU = parse_accelerator(TEXT.encode())
@@ -75,10 +76,7 @@ def test_executions_make_the_points_in_their_order(wanted: np.ndarray, most: int
     sort = multiply(document)
     own = np.empty_like(wanted)
     own[:, [[tensor.name for tensor in sort.tensors].index(name) for name in ("X", "W", "ACC")]] = wanted
-    executions = LoopShapes(document, sort).executions(own)
-    if executions is None:  # a step is down
-        assert (np.diff(own, axis=0) < 0).any()
-        return
+    executions = list(LoopShapes(document, sort).executions(own))
     made = [points_of(each.begin.tolist(), each.extents, [step.tolist() for step in each.steps]) for each in executions]
     np.testing.assert_array_equal(np.concatenate(made), own)
     assert all(each.extents[1] <= most for each in executions)
@@ -90,5 +88,30 @@ def test_an_image_within_a_border_is_one_execution() -> None:
     rows, columns = np.divmod(np.arange(64), 16)
     by_name = {"X": 1000 + 34 * rows + columns, "W": np.full(64, 2), "ACC": np.arange(64)}
     executions = LoopShapes(TPU, sort).executions(np.stack([by_name[tensor.name] for tensor in sort.tensors], axis=1))
-    assert executions is not None
     assert [each.extents for each in executions] == [(4, 16)]
+
+
+@settings(deadline=None, max_examples=50)
+@given(data=st.data(), outer=st.integers(1, 2), extent=st.integers(1, 7), inner=st.integers(1, 3))
+def test_rows_in_a_ring_are_never_there_together(data: st.DataObject, outer: int, extent: int, inner: int) -> None:
+    """Catches a row that takes the place of one that is still read, and rings that are larger than they must be."""
+    count = outer * extent * inner
+    begin = np.array(data.draw(st.lists(st.integers(0, 20), min_size=count, max_size=count)))
+    begin += np.arange(count) // inner % extent * data.draw(st.integers(0, 9))
+    end = begin + np.array(data.draw(st.lists(st.integers(0, 9), min_size=count, max_size=count)))
+    ring = least_ring(begin, end, extent, inner)
+
+    def meet(ring: int) -> bool:
+        first = begin.reshape(outer, extent, inner).min(axis=(0, 2))
+        last = end.reshape(outer, extent, inner).max(axis=(0, 2))
+        pairs = [(one, other) for one in range(extent) for other in range(one) if (one - other) % ring == 0]
+        return any(first[one] <= last[other] and first[other] <= last[one] for one, other in pairs)
+
+    assert not meet(ring)
+    assert ring == 1 or all(meet(less) for less in range(1, ring))
+    places = TensorPlace(outer, extent, ring, inner, 5).of(np.arange(count))
+    assert places.min() >= 5
+    assert places.max() < 5 + outer * ring * inner
+    for one in range(count):
+        shared = np.flatnonzero(places == places[one])
+        assert ((begin[shared] > end[one]) | (end[shared] < begin[one]) | (shared == one)).all()
