@@ -83,6 +83,25 @@ class RegionTimer:
                 timing[place] = pool.submit(self._timed, attribute, words)
         return [each if place not in timing else timing[place].result() for place, each in known.items()]
 
+    def lower(self, region: AnyRegion) -> LoweredRegion | None:
+        """Returns a region lowered, as the job has it, or as a cache has its code; None where it cannot be."""
+        attribute = dump_region(region)
+        known = self.lowered.get(attribute)
+        if isinstance(known, bytes):
+            known = entered_region(attribute, known, self._target)
+        found = known if known is not None else self._like.find(attribute)
+        if found is None:
+            try:
+                found = lower_region(region, self._target, TRIAL_INSTRUCTIONS)
+            except CyclopsError:
+                return None
+        if found is not None and known is None:
+            made = found
+            self._like.add(attribute, lambda: made)
+        if found is not None:
+            self.lowered[attribute] = found
+        return found
+
     def _lowered_beside(self, attributes: Mapping[int, str]) -> dict[int, Future[LoweredBeside]]:
         """Begin to lower regions in another process, if there is one."""
         if self._assistant is None:
