@@ -7,6 +7,7 @@ apart. So a trial knows whether the first load of a layer waits for the last sto
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,9 @@ from accel.isa.family_registry import arrangement_of, family_of
 from accel.joining.joined_launches import join_launches
 from accel.lowering.codegen.dram_map import DramMap, dram_alignment, table_unit
 from accel.lowering.codegen.microop_tables import expand_tables, microops_of
-from accel.lowering.codegen.region_lowering import LoweredRegion
+from accel.lowering.codegen.region_object import RegionObject
 from accel.lowering.ir.function_attributes import dump_region
+from accel.lowering.kinds.region_images import region_function
 from accel.lowering.kinds.registry import kind_of
 from accel.lowering.partition.launch_rows import RowLaunch
 from accel.program.program_model import InstructionOrigin, Launch, Program, Segment
@@ -69,16 +71,14 @@ class RowTimer:
         return cycles
 
     def _cycles(self, row: Sequence[RowLaunch]) -> int | None:
-        lowered = list[LoweredRegion]()
+        objects = list[RegionObject]()
         for launch in row:
-            made = self._timer.lower(launch.region)
-            if made is None:
+            made = self._timer.object_of(launch.region)
+            if made is None or sum(len(each.code.words) for each in [*objects, made]) > MOST_INSTRUCTIONS:
                 return None
-            lowered.append(made)
-        if sum(len(each.made.code.words) for each in lowered) > MOST_INSTRUCTIONS:
-            return None
+            objects.append(made)
         try:
-            program = join_launches(_RowProgram(self._target).of(row, lowered), self._family)
+            program = join_launches(_RowProgram(self._target).of(row, objects), self._family)
             return simulate(program, {}, function=False).cycles
         except CyclopsError:  # the stages will say why, if the regions are taken
             return None
@@ -142,13 +142,13 @@ class _RowProgram:
         self._steps: list[Launch] = []
         self._words: list[Words] = []
 
-    def of(self, row: Sequence[RowLaunch], lowered: Sequence[LoweredRegion]) -> Program:
+    def of(self, row: Sequence[RowLaunch], objects: Sequence[RegionObject]) -> Program:
         """Returns the program, whose launches are still apart.
 
         Raises:
             CompileError: a field cannot hold an address.
         """
-        for launch, made in zip(row, lowered, strict=True):
+        for launch, made in zip(row, objects, strict=True):
             self._add(launch, made)
         words = np.concatenate(self._words)
         origin: Int32 = np.zeros(len(words), np.int32)
@@ -165,9 +165,9 @@ class _RowProgram:
             dram_bytes=self._dram.top,
         )
 
-    def _add(self, launch: RowLaunch, lowered: LoweredRegion) -> None:
-        name, made = f"launch{len(self._steps)}", lowered.made
-        inputs, outputs = self._tensors(name, launch, lowered)
+    def _add(self, launch: RowLaunch, made: RegionObject) -> None:
+        name = f"launch{len(self._steps)}"
+        inputs, outputs = self._tensors(name, launch)
         table, layout = list[Segment](), microops_of(self._accelerator)
         if made.tables and layout is not None:
             table = [self._dram.constant(f"{name}.microops", expand_tables(made.tables, layout))]
@@ -179,11 +179,10 @@ class _RowProgram:
         written = tuple(tensor.name for tensor in outputs)
         self._steps.append(Launch(name, "", (), begin, len(words), 0, read, written))
 
-    def _tensors(
-        self, name: str, launch: RowLaunch, lowered: LoweredRegion
-    ) -> tuple[Sequence[Segment], Sequence[Segment]]:
+    def _tensors(self, name: str, launch: RowLaunch) -> tuple[Sequence[Segment], Sequence[Segment]]:
         """The operands and results of a launch in DRAM."""
-        region, parameters = launch.region, lowered.packed.params
+        region = launch.region
+        parameters = region_function(region, self._target.contraction).params
         activations = {each: at for at, each in enumerate(kind_of(region).activations(region))}
         segments = [
             self._operand(f"{name}.{parameter.name}", parameter, self._made(activations, str(parameter.name), launch))
@@ -199,9 +198,9 @@ class _RowProgram:
         made = launch.reads[place] if place is not None and place < len(launch.reads) else None
         return None if made is None else self._results[made]
 
-    def _operand(self, name: str, parameter: object, made: Segment | None) -> Segment:
-        shape = tuple(int(extent) for extent in parameter.shape)  # type: ignore[attr-defined]
-        dtype = str(parameter.dtype)  # type: ignore[attr-defined]
+    def _operand(self, name: str, parameter: Any, made: Segment | None) -> Segment:
+        """The tensor of a parameter: ``made``, if it is there and large enough, else one by itself."""
+        shape, dtype = tuple(int(extent) for extent in parameter.shape), str(parameter.dtype)
         if made is not None and math.prod(shape) * np.dtype(dtype).itemsize <= made.nbytes:
             return made
         return self._dram.place(name, shape, dtype)
