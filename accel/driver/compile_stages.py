@@ -195,13 +195,15 @@ def _joined_prices(job: CompilationInputs) -> JoinedPrices | None:
     """How tilings of launches that run as one are chosen; None where none do.
 
     Launches are timed with their neighbours: all if the job wants that, else most where they follow one another as they
-    are, as there seams are longest, and elsewhere the largest of small networks.
+    are, as there seams are longest, and elsewhere the largest of small networks. None are where results may stay on the
+    chip: a row by itself has them in DRAM.
     """
     accelerator, options = job.target.accelerator, job.options
     family = family_of(accelerator)
     if options.launches == "separate" or not can_join(accelerator, family):
         return None
-    row = None if job.measure is None else RowTimer(job.target, job.measure, job.cache)
+    stay = staying_cost(accelerator) is not None and options.on_chip == "auto"
+    row = None if job.measure is None or stay else RowTimer(job.target, job.measure, job.cache)
     behind, trials = joined_cost(accelerator), _MOST_TRIALS if options.schedule == "timed" else _TRIALS
     all_of_them = options.schedule == "timed" or orders_itself(accelerator, family)
     return JoinedPrices(behind, row, trials, _LEAST_TILE if all_of_them else _LARGE_TILE)

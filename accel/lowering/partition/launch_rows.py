@@ -35,7 +35,8 @@ def launches_of(
             continue
         operands, pair = list(placed.use.operands), graph.pairs.get(name)
         if pair is not None and pair.made in joined:
-            operands = [*graph.composites[pair.made].use.operands[:1], operands[1 - pair.place]]
+            taken = graph.composites[pair.made].use.operands
+            operands = [*taken[:1], *operands[1 - pair.place : 2 - pair.place]]
         found[name] = operands
     return found
 
