@@ -1,6 +1,6 @@
 """The launches of a choice of regions in their order, and which of them read whose results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from accel.lowering.partition.composite_graph import CompositeGraph
@@ -19,15 +19,13 @@ class RowLaunch:
     reads: tuple[int | None, ...]
 
 
-def launches_of(
-    graph: CompositeGraph, joined: Mapping[str, int], regions: Mapping[str, object]
-) -> dict[str, list[str]]:
+def launches_of(graph: CompositeGraph, joined: Mapping[str, int], regions: Collection[str]) -> dict[str, list[str]]:
     """Returns the composites whose results each launch reads, by its name and in its order; "" of what the host makes.
 
     Args:
         graph: the composites.
         joined: the contractions that additions take in, as places among their operands, by name.
-        regions: what has a region, by name.
+        regions: the names of what has a region.
     """
     found = {}
     for name, placed in graph.composites.items():
