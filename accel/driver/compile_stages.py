@@ -196,14 +196,15 @@ def _joined_prices(job: CompilationInputs) -> JoinedPrices | None:
 
     Launches are timed with their neighbours: all if the job wants that, else most where they follow one another as they
     are, as there seams are longest, and elsewhere the largest of small networks. None are where results may stay on the
-    chip: a row by itself has them in DRAM.
+    chip, as a row by itself has them in DRAM, nor where the host lays them out before the next launch.
     """
     accelerator, options = job.target.accelerator, job.options
     family = family_of(accelerator)
     if options.launches == "separate" or not can_join(accelerator, family):
         return None
     stay = staying_cost(accelerator) is not None and options.on_chip == "auto"
-    row = None if job.measure is None or stay else RowTimer(job.target, job.measure, job.cache)
+    rows = job.target.contraction.results_are_data and not stay
+    row = None if job.measure is None or not rows else RowTimer(job.target, job.measure, job.cache)
     behind, trials = joined_cost(accelerator), _MOST_TRIALS if options.schedule == "timed" else _TRIALS
     all_of_them = options.schedule == "timed" or orders_itself(accelerator, family)
     return JoinedPrices(behind, row, trials, _LEAST_TILE if all_of_them else _LARGE_TILE)
