@@ -25,8 +25,8 @@ _STORE = 3  # that a store takes beside its elements
 _STORE_BURST = 3
 _LAUNCH = 5  # of the first fetch beside its latency and its beats
 _INSTRUCTION = 16  # bytes
-# parts of a first load, of the last passes and of the end that a seam shows: fitted (docs/decisions/0205)
-_SEAM_DATA, _SEAM_WEIGHTS, _SEAM_PASSES, _SEAM_END = 0.2, 0.4, 0.1, 0.2
+# parts of a first load, of the last passes and of the end that a seam shows: fitted (docs/decisions/0211)
+_SEAM_DATA, _SEAM_WEIGHTS, _SEAM_PASSES, _SEAM_END = 0.2, 0.7, 0.1, 0.2
 
 
 def prices_exactly(region: Region) -> bool:
