@@ -28,6 +28,7 @@ from accel.driver.kept_programs import KeptProgram, KeptPrograms, tensors_digest
 from accel.driver.placement import FastestPlacement
 from accel.driver.region_timer import RegionTimer
 from accel.driver.resident_tilings import ChoiceTrials, TriedProgram, tried_choices, words_digest
+from accel.driver.row_timer import RowTimer
 from accel.driver.run_options import Attention, DepthFirst, QuantisationOptions
 from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
@@ -37,7 +38,7 @@ from accel.frontend.integer_recovery.requantization import Requantize, WideProdu
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
 from accel.isa.family_registry import arrangement_of, family_of, joined_cost, priced_exactly
-from accel.joining.joined_launches import join_launches
+from accel.joining.joined_launches import can_join, join_launches, orders_itself
 from accel.joining.resident_tensors import can_keep, keep_results
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.kept_answers import kept_answers
@@ -48,7 +49,7 @@ from accel.lowering.ir.function_attributes import ATTENTION, dump_choices, launc
 from accel.lowering.movement.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
-from accel.lowering.partition.graph_partition import RegionChoice, choose_regions, marked
+from accel.lowering.partition.graph_partition import JoinedPrices, RegionChoice, choose_regions, marked
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.lowering.vector.instruction_cover import home_memory, multiplies_floats, runs_programs
 from accel.lowering.vector.vector_partition import place_vector_programs
@@ -62,6 +63,8 @@ from accel.util.safe_names import tensor_fault
 from accel.verify.tensor_quality import EVERY
 
 _SPARE = 4_000_000  # instructions of large launches that are timed to know what reads and writes where
+_TRIALS, _MOST_TRIALS = 16, 96  # of launches with their neighbours, of `auto` and of `timed`
+_LEAST_TILE, _LARGE_TILE = 0.002, 0.1  # of the cycles of a network, those of a tile that is worth such a trial
 _MOST_KEPT = 32 << 20  # bytes of a model in QDQ form
 
 
@@ -240,13 +243,31 @@ def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str
 
 
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
-    cost = family_of(job.target.accelerator).tiling_cost
-    behind = None if job.options.launches == "separate" else joined_cost(job.target.accelerator)
-    measure = None if job.measure is None else job.measure.times
-    exact = priced_exactly(job.target.accelerator) if job.options.schedule == "auto" else None
-    if exact is not None and behind is not None:  # a trial times a launch alone, which says less of joined ones
-        measure = None
-    return choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, behind)
+    """The regions of a graph; where launches run as one, those that take the fewest cycles with their neighbours."""
+    accelerator, timer = job.target.accelerator, job.measure
+    measure = None if timer is None else timer.times
+    exact = priced_exactly(accelerator) if job.options.schedule == "auto" else None
+    cost = family_of(accelerator).tiling_cost
+    return choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, _joined_prices(job))
+
+
+def _joined_prices(job: CompilationInputs) -> JoinedPrices | None:
+    """How tilings of launches that run as one are chosen; None where none do.
+
+    Launches are timed with their neighbours: all if the job wants that, else most where they follow one another as they
+    are, as there seams are longest, and elsewhere the largest of small networks. None are where results may stay on the
+    chip, as a row by itself has them in DRAM, nor where the host lays them out before the next launch.
+    """
+    accelerator, options = job.target.accelerator, job.options
+    family = family_of(accelerator)
+    if options.launches == "separate" or not can_join(accelerator, family):
+        return None
+    stay = staying_cost(accelerator) is not None and options.on_chip == "auto"
+    rows = job.target.contraction.results_are_data and not stay
+    row = None if job.measure is None or not rows else RowTimer(job.target, job.measure, job.cache)
+    behind, trials = joined_cost(accelerator), _MOST_TRIALS if options.schedule == "timed" else _TRIALS
+    all_of_them = options.schedule == "timed" or orders_itself(accelerator, family)
+    return JoinedPrices(behind, row, trials, _LEAST_TILE if all_of_them else _LARGE_TILE)
 
 
 def find_program(job: CompilationInputs) -> KeptProgram | None:

@@ -12,9 +12,9 @@ from accel.isa.decode import decode
 from accel.isa.family import Family
 from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.codegen.like_regions import LikeRegions
-from accel.lowering.codegen.region_cache import LoweredBeside, entered_region
+from accel.lowering.codegen.region_cache import LoweredBeside, entered_region, load_entry
 from accel.lowering.codegen.region_lowering import LoweredRegion
-from accel.lowering.codegen.region_object import dump_object, load_object
+from accel.lowering.codegen.region_object import RegionObject, dump_object, load_object
 from accel.lowering.ir.function_attributes import dump_region
 from accel.lowering.pipeline import TRIAL_INSTRUCTIONS, lower_region, placed_anywhere
 from accel.region.kinds import AnyRegion
@@ -83,6 +83,30 @@ class RegionTimer:
                 timing[place] = pool.submit(self._timed, attribute, words)
         return [each if place not in timing else timing[place].result() for place, each in known.items()]
 
+    def object_of(self, region: AnyRegion) -> RegionObject | None:
+        """Returns the object of a region, as the job or a cache has it, or lowered now; None where it cannot be."""
+        attribute = dump_region(region)
+        known = self.lowered.get(attribute)
+        if known is not None:
+            return load_entry(known)[1] if isinstance(known, bytes) else known.made
+        key = cache_key("object", self._unsized, attribute)
+        kept = _loaded(self._kept.get(key), self._target.accelerator)
+        if kept is not None:
+            return kept
+        found = self._like.find(attribute)
+        if found is None:
+            try:
+                found = lower_region(region, self._target, TRIAL_INSTRUCTIONS)
+            except CyclopsError:
+                found = None
+            if found is None:
+                return None
+            made = found
+            self._like.add(attribute, lambda: made)
+        self.lowered[attribute] = found
+        self._kept.put(key, dump_object(found.made))
+        return found.made
+
     def _lowered_beside(self, attributes: Mapping[int, str]) -> dict[int, Future[LoweredBeside]]:
         """Begin to lower regions in another process, if there is one."""
         if self._assistant is None:
@@ -146,6 +170,15 @@ class RegionTimer:
             self.spare -= max(len(words) - TRIAL_INSTRUCTIONS, 0)
             self._kept.put(self._code_key(attribute), placed)
         return words
+
+
+def _loaded(kept: bytes | None, accelerator: Accelerator) -> RegionObject | None:
+    """An object that was kept; None where there is none, or the region lies otherwise in the memories."""
+    try:
+        found = None if kept is None else load_object(kept)
+    except ValueError:
+        return None
+    return None if found is None or not found.is_for(accelerator) else found
 
 
 def _linked(placed: bytes, accelerator: Accelerator) -> Words | None:

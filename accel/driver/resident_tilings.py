@@ -19,7 +19,7 @@ from accel.joining.resident_tensors import can_keep, nodes_in_dram
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.partition.composite_graph import CompositeGraph
-from accel.lowering.partition.graph_partition import RegionChoice, choose_regions
+from accel.lowering.partition.graph_partition import JoinedPrices, RegionChoice, choose_regions
 from accel.program.program_model import Program
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
@@ -100,14 +100,14 @@ def tried_choices(
     capabilities, cost = Capabilities.of(target), family_of(target.accelerator).tiling_cost
     trials = ChoiceTrials(compiled)
     trials.add(choice)
-    trials.add(choose_regions(graph, capabilities, cost, behind=staying_cost(target.accelerator)))
+    trials.add(choose_regions(graph, capabilities, cost, joined=JoinedPrices(staying_cost(target.accelerator))))
     best = trials.best()
     nodes = nodes_in_dram(best.program) if depth_first else frozenset[str]()
     if nodes:
         trials.add(best.choice, depth_first=True)
     for stripes in _STRIPES if nodes else ():
         price = striped_cost(cost, stripes)
-        striped = choose_regions(graph, capabilities, price, behind=price)
+        striped = choose_regions(graph, capabilities, price, joined=JoinedPrices(price))
         trials.add(mixed_choice(best.choice, striped, graph, nodes), depth_first=True)
     return trials
 

@@ -112,7 +112,9 @@ class Options(RunOptions, QuantisationOptions):
         "auto",
         description="how tilings are chosen: `timed` compiles and times those that the planner prices nearly alike, "
         "`quick` takes the cheapest by its estimate, as a dry run does; `auto` times those whose estimates "
-        "are not exact: of VTA those of separate launches that add, or make no image; all of others",
+        "are not exact: of VTA those of launches that run alone and add, or make no image; all of others. Launches "
+        "that run as one are timed with those around them: by `auto` of machines that order all accesses themselves, "
+        "and of networks of a few layers; by `timed` of all",
     )
     launches: Launches = Field(
         "joined",

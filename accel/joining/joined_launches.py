@@ -29,10 +29,11 @@ _SEVERAL = 2  # launches
 def can_join(accelerator: Accelerator, family: Family) -> bool:
     """Returns whether launches on it may become one."""
     tokens = isinstance(accelerator.synchronisation, TokenSync) and isinstance(family, JoinsLaunches)
-    return tokens or _orders_itself(accelerator, family) or _has_fences(accelerator, family)
+    return tokens or orders_itself(accelerator, family) or _has_fences(accelerator, family)
 
 
-def _orders_itself(accelerator: Accelerator, family: Family) -> bool:
+def orders_itself(accelerator: Accelerator, family: Family) -> bool:
+    """Returns whether launches on it become one as they are: it orders all that they access by itself."""
     return isinstance(family, OrdersAccesses) and family.orders_accesses(accelerator) and accelerator.finish is None
 
 
@@ -82,7 +83,7 @@ def join_launches(program: Program, family: Family) -> Program:
 
 def _join_of(program: Program, family: Family, tables: SharedTables) -> Callable[[Sequence[Launch]], list[LaunchPart]]:
     """What joins launches with no host step between them; it is given them in the order of the program."""
-    if _orders_itself(program.accelerator, family):
+    if orders_itself(program.accelerator, family):
         return partial(ordered_parts, program, family)
     if _has_fences(program.accelerator, family):
         return FencedLaunches(program, family).parts

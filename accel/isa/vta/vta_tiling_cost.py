@@ -25,8 +25,8 @@ _STORE = 3  # that a store takes beside its elements
 _STORE_BURST = 3
 _LAUNCH = 5  # of the first fetch beside its latency and its beats
 _INSTRUCTION = 16  # bytes
-# parts of a first load, of the last passes and of the end that a seam shows: fitted (docs/decisions/0205)
-_SEAM_DATA, _SEAM_WEIGHTS, _SEAM_PASSES, _SEAM_END = 0.2, 0.4, 0.1, 0.2
+# parts of a first load, of the last passes and of the end that a seam shows: fitted (docs/decisions/0211)
+_SEAM_DATA, _SEAM_WEIGHTS, _SEAM_PASSES, _SEAM_END = 0.2, 0.7, 0.1, 0.2
 
 
 def prices_exactly(region: Region) -> bool:
@@ -61,10 +61,12 @@ def joined_tiling_cost(
 
     Its first loads and its last store lie beside the arithmetic of its neighbours, but for a part of what is waited
     for at a seam. Where its loads set the pace what of them is data has nothing beside it while a neighbour ends; so a
-    pooling, which loads nothing else, takes what it takes alone.
+    pooling, which loads nothing else, takes what it takes alone, but for biases that wait for the loads of two tiles
+    which its neighbour has let come.
     """
     if conv.uniform:
-        return tiling_cost(c, conv, epilogue, gemm, accelerator)
+        waiting = _biases_wait(c, conv, epilogue, gemm, accelerator)
+        return np.asarray(np.maximum(tiling_cost(c, conv, epilogue, gemm, accelerator), waiting))
     units = _units(c, conv, epilogue, gemm, accelerator)
     loads, tile = units.loads, units.tile
     compute = units.compute + tile.clear
@@ -75,6 +77,23 @@ def joined_tiling_cost(
     overlapped = np.maximum(units.load + ends, paced + seam)
     cycles = np.where(units.alone, np.maximum(units.serial, overlapped), overlapped)
     return np.asarray(cycles, dtype=np.float64)
+
+
+def _biases_wait(
+    c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, accelerator: Accelerator
+) -> Float64:
+    """Cycles (n,) of tiles that each load a bias behind the load that their own products let begin.
+
+    All contexts are full when the first tile is multiplied. So a load begins with the end of a tile's products, the
+    bias of the next one comes behind that, and its products behind the bias: none of them beside another.
+    """
+    if not epilogue.tensors:
+        return np.zeros(c.out_rows.shape)
+    loops = _loops(c, conv)
+    loads = _loads(c, conv, epilogue, gemm, accelerator, loops)
+    tile = _tile(c, conv, epilogue, gemm, accelerator)
+    each = c.reductions * np.maximum(loads.step, tile.step) + tile.step + tile.clear
+    return np.asarray(np.where((loops.biases == c.tiles) & (c.tiles > 1), c.tiles * each, 0.0))
 
 
 class _Units(NamedTuple):

@@ -23,12 +23,13 @@ class CompositeUse:
     """The call of a composite: whether its first operand comes from the host, and what it is given as a bias.
 
     ``bias`` is the largest magnitude of that; 0 where it has none. ``padded``: what reads its result pads it, or loads
-    do where they can.
+    do where they can. ``operands`` are the composites whose results its own are, by name; "" of all else.
     """
 
     from_host: bool
     bias: int
     padded: Padded = "never"
+    operands: tuple[str, ...] = ()
 
     def wants_border(self, capabilities: Capabilities) -> bool:
         """Whether readers want something around the result in DRAM, and can read it there."""
@@ -64,10 +65,23 @@ def composite_uses(
             made.add(binding.var)
     return {
         str(call.op.name_hint): CompositeUse(
-            call.args[0] not in made, _largest_bias(module[call.op], call), padded.get(var, "never")
+            call.args[0] not in made,
+            _largest_bias(module[call.op], call),
+            padded.get(var, "never"),
+            tuple(_maker(operand, calls, enclosed) for operand in call.args if _is_activation(operand)),
         )
         for var, call in calls.items()
     }
+
+
+def _is_activation(operand: relax.Expr) -> bool:
+    return isinstance(operand, relax.Var)
+
+
+def _maker(operand: relax.Var, calls: Mapping[relax.Var, ir.Call], enclosed: Mapping[relax.Var, relax.Var]) -> str:
+    """The composite that makes an operand, by its name; "" if none does by itself."""
+    call = calls.get(enclosed.get(operand, operand))
+    return "" if call is None else str(call.op.name_hint)
 
 
 def _padding_of_data(module: ir.IRModule, call: ir.Call, lowest: Mapping[str, int]) -> Padded:

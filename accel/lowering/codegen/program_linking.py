@@ -1,10 +1,7 @@
 """Emit: the allocated module becomes a Program: DRAM map, launches with their words and origins, host steps."""
 
 import json
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +14,7 @@ from accel.frontend.integer_recovery.recover_integers import HOST_NODES
 from accel.host.host_graph import HostGraph, write_host_graph
 from accel.host.relax_rules import RULES
 from accel.host.relax_translation import UntranslatableError, translate
+from accel.lowering.codegen.dram_map import DramMap, dram_alignment, table_unit
 from accel.lowering.codegen.microop_tables import expand_tables, microops_of
 from accel.lowering.codegen.region_object import LoweredModule
 from accel.lowering.ir.function_attributes import LAUNCHES, LaunchInfo, load_launches
@@ -33,9 +31,6 @@ from accel.lowering.ir.host_runs import (
 from accel.program.program_model import MOST_INSTRUCTIONS, HostStep, InstructionOrigin, Launch, Program, Segment
 from accel.program.written_tensors import read_unwritten
 from accel.util.arrays import Int64, Words
-
-_LIMIT = 1 << 32  # bytes of DRAM that a program may map
-
 
 Arrange = Callable[[Words], tuple[Words, Int64]]
 """A launch's words (n, words_each) as they are sent, and the places (n,) where they stood."""
@@ -70,38 +65,6 @@ def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, lis
     return walk.program(), walk.graphs
 
 
-@dataclass
-class _Dram:
-    """The DRAM map under construction."""
-
-    alignment: int
-    segments: dict[str, Segment] = field(default_factory=dict)
-    image: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
-    top: int = 0
-
-    def place(self, name: str, shape: tuple[int, ...], dtype: str) -> Segment:
-        unique, count = name, 0
-        while unique in self.segments:
-            count += 1
-            unique = f"{name}.{count}"
-        segment = Segment(unique, self.top, shape, dtype)
-        self.segments[unique] = segment
-        self.top += -(-max(segment.nbytes, 1) // self.alignment) * self.alignment
-        if self.top > _LIMIT:
-            raise CompiledTooLarge(f"the tensors need more than {_LIMIT} bytes of DRAM", field=name)
-        return segment
-
-    def fill(self, segments: Sequence[Segment], value: int) -> None:
-        """Give them ``value`` everywhere before the run: what a launch leaves of that is the border of its result."""
-        for segment in segments:
-            self.image[segment.name] = np.full(segment.shape, value, segment.dtype)
-
-    def constant(self, name: str, value: npt.NDArray[Any]) -> Segment:
-        segment = self.place(name, value.shape, str(value.dtype))
-        self.image[segment.name] = value
-        return segment
-
-
 class _Emitter:
     """Walks ``main`` once, placing tensors as they are first met."""
 
@@ -110,7 +73,7 @@ class _Emitter:
         self.arrange = arrange
         self.module = module
         self.accelerator = accelerator
-        self.dram = _Dram(_alignment(accelerator))
+        self.dram = DramMap(dram_alignment(accelerator))
         self.places: dict[relax.Var, Segment] = {}
         self.planes: dict[relax.Var, list[Segment]] = {}
         self.wholes = wholes(module)
@@ -305,15 +268,6 @@ def _check_written(program: Program) -> None:
         raise CompileError(f"nothing makes {name}, which {reader} reads", field=f"node:{reader}")
 
 
-def _alignment(accelerator: Accelerator) -> int:
-    """Bytes that every tensor's address is a multiple of: copies count addresses in their own elements."""
-    copies = [copy for copy in accelerator.instructions if isinstance(copy, Copy)]
-    units = [copy.dram_bytes(accelerator.memory(copy.memory)) for copy in copies]
-    for layer in accelerator.layers:
-        units += [layer.element_bytes(name, accelerator.memory(each.memory)) for name, each in layer.operands.items()]
-    return math.lcm(accelerator.dram.alignment_bytes, *units)
-
-
 def static_shape(var: relax.Var, node: str) -> tuple[int, ...]:
     """The shape of a tensor that model node ``node`` makes, elements.
 
@@ -324,11 +278,6 @@ def static_shape(var: relax.Var, node: str) -> tuple[int, ...]:
     if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(extent, tirx.IntImm) for extent in shape.values):
         raise CompileError(f"the shape of what {node} makes depends on the data", field=f"node:{node}")
     return tuple(int(extent) for extent in shape.values)
-
-
-def table_unit(table: Segment) -> int:
-    """Bytes of one micro-op in DRAM."""
-    return np.dtype(table.dtype).itemsize
 
 
 def _last_reads(runs: list[HostRun | LaunchRun]) -> dict[relax.Expr, int]:

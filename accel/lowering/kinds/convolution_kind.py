@@ -70,7 +70,7 @@ from accel.region.shapes import Convolution, PackedActivation
 from accel.region.slides import slides_over
 from accel.region.tilings import BORDER_WORTH, LAYER_WORTH, TilingCost
 
-_OPTIONS_KEPT = 2  # tilings of each shape and epilogue
+_OPTIONS_KEPT = 8  # tilings of each shape and epilogue: a few of other tiles are timed with their neighbours
 _PATCHES = {"rows": "rows of a matrix", "channels": "channels of its pixels"}
 
 

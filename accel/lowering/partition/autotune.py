@@ -52,7 +52,7 @@ def _unnumbered(option: TilingOption) -> TilingOption:
 
 def _cheapest(ranked: Sequence[TilingOption]) -> Region:
     """The region of the least price; of equal ones that which keeps the weights, as each load waits for something."""
-    equal = (option.region for option in ranked if option.cycles == ranked[0].cycles)
+    equal = (option.region for option in ranked[:_MAX_OPTIONS] if option.cycles == ranked[0].cycles)
     return next((region for region in equal if region.tiling.order == "weights"), ranked[0].region)
 
 

@@ -14,6 +14,8 @@ from accel.lowering.kinds.region_kind import PlanRequest
 from accel.lowering.kinds.registry import plan_region
 from accel.lowering.partition.autotune import Measure, autotune
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
+from accel.lowering.partition.joined_trials import MeasureRow, tune_joined
+from accel.lowering.partition.launch_rows import launches_of, without_neighbours
 from accel.lowering.partition.residual_fusion import fused_additions
 from accel.region.kinds import Region
 from accel.region.tilings import TilingCost
@@ -37,6 +39,23 @@ class RegionChoice:
         """Returns it as JSON; equal choices have equal texts."""
         regions = {name: dump_region(region) for name, region in self.regions.items()}
         return json.dumps([regions, self.joined, self.reasons])
+
+
+@dataclass(frozen=True)
+class JoinedPrices:
+    """How tilings are chosen where launches run as one.
+
+    Attributes:
+        behind: prices what has its data from another composite; None: as all else is.
+        measure: times launches with those around them; None: the prices decide.
+        trials: how many at most.
+        least_tile: of the cycles of all layers, those of a tile for a trial.
+    """
+
+    behind: TilingCost | None
+    measure: MeasureRow | None = None
+    trials: int = 0
+    least_tile: float = 0.0
 
 
 def partition(
@@ -65,25 +84,33 @@ def choose_regions(
     cost: TilingCost,
     measure: Measure | None = None,
     exact: Callable[[Region], bool] | None = None,
-    behind: TilingCost | None = None,
+    joined: JoinedPrices | None = None,
 ) -> RegionChoice:
     """Returns what becomes of each composite, by the prices of tilings and, where these lie close, by their cycles.
 
-    Where the price of the cheapest is ``exact``, it decides. ``behind`` prices, if it is given, what has its data from
-    another composite.
+    Where the price of the cheapest is ``exact``, it decides. ``joined`` says what else is asked where launches run as
+    one.
     """
-    reasons = dict(graph.reasons)
+    reasons, behind = dict(graph.reasons), None if joined is None else joined.behind
     uses = {name: placed.use for name, placed in graph.composites.items()}
-    options, joined = fused_additions(graph.pairs, uses, reasons, capabilities, cost)
+    options, taken_in = fused_additions(graph.pairs, uses, reasons, capabilities, cost)
     for name, placed in graph.composites.items():
-        if name not in reasons and name not in joined and name not in options:
+        if name not in reasons and name not in taken_in and name not in options:
             price = cost if behind is None or placed.use.from_host else behind
             found = plan_region(PlanRequest(placed.composite, placed.use, placed.lowest, capabilities, price))
             if isinstance(found, str):
                 reasons[name] = found
             else:
                 options[name] = found
-    return RegionChoice(autotune(options, measure, exact), joined, reasons)
+    launches = launches_of(graph, taken_in, options)
+    # a trial times a launch alone, which says less of joined ones than their own prices do
+    alone = options.keys() if behind is None else without_neighbours(launches)
+    chosen = autotune({name: options[name] for name in options if name in alone}, measure, exact)
+    chosen |= autotune({name: options[name] for name in options if name not in alone}, None)
+    if joined is not None and joined.measure is not None:
+        chosen |= tune_joined(options, chosen, launches, joined.measure, joined.trials, joined.least_tile)
+    chosen = {name: chosen[name] for name in options}
+    return RegionChoice(chosen, taken_in, reasons)
 
 
 def marked(module: ir.IRModule, choice: RegionChoice) -> ir.IRModule:
