@@ -31,6 +31,7 @@ from accel.driver.resident_tilings import staying_cost
 from accel.driver.run_options import QuantisationOptions
 from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
+from accel.driver.trial_timer import TrialTimer
 from accel.errors import InvalidAccelerator, InvalidModel
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.integer_recovery.requantization import Requantize, WideProduct
@@ -182,7 +183,7 @@ def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
     cost = family_of(job.target.accelerator).tiling_cost
     behind = None if job.options.launches == "separate" else joined_cost(job.target.accelerator)
-    measure = None if job.measure is None else job.measure.times
+    measure = None if job.measure is None else TrialTimer(job.measure, job.target).times
     exact = priced_exactly(job.target.accelerator) if job.options.schedule == "auto" else None
     if exact is not None and behind is not None:  # a trial times a launch alone, which says less of joined ones
         measure = None
@@ -253,15 +254,14 @@ def lower_regions(stage: RegionStage) -> Callable[[Lowered], Lowered]:
 
 def emit_program(done: Lowered) -> Emitted:
     """Returns the program, and forgets what it was linked from; inputs and outputs are called as the model's are."""
-    emitted = _emitted(done)
-    done.regions.release()
-    return emitted
+    return _emitted(done, done.regions.release)
 
 
-def _emitted(done: Lowered) -> Emitted:
+def _emitted(done: Lowered, linked: Callable[[str], None] | None = None) -> Emitted:
     job, info = done.job, done.job.info
-    lowered = done.regions.lowered()
-    apart = program = emit(lowered, job.target.accelerator, arrangement_of(job.target.accelerator))
+    lowered, arrange = done.regions.lowered(), arrangement_of(job.target.accelerator)
+    buffers = {name: region.placed_buffers(job.target.accelerator) for name, region in lowered.objects.items()}
+    apart = program = emit(lowered, job.target.accelerator, arrange, linked)
     if job.options.launches == "joined":
         program = join_launches(program, family_of(job.target.accelerator))
     ours, theirs = (*program.inputs, *program.outputs), (*info.inputs, *info.outputs)
@@ -269,7 +269,6 @@ def _emitted(done: Lowered) -> Emitted:
     program = renamed(program, names)
     fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
     functions = [CompiledFunction(name=name, cached=cached) for name, cached in done.regions.cached.items()]
-    buffers = {name: region.placed_buffers(job.target.accelerator) for name, region in lowered.objects.items()}
     program = replace(program, image=program.image | fed)
     in_dram = program
     if job.options.on_chip == "auto":

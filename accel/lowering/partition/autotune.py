@@ -13,6 +13,7 @@ _MAX_OPTIONS = 2  # options of a layer; a third is faster than both by less than
 _MOST_OPTIONS = 6  # where the first takes so much more than its price that this says little of their order
 _FURTHER_RATIO = 1.1  # of such an option to the cheapest
 _DOUBT = 1.25  # of the first's cycles to its price
+_NEVER = 1 << 62  # cycles of an option of which they cannot be said, beside one of which they can
 _MAX_TRIALS = 12
 _LEAST_GAIN = 0.001  # of the cycles of all layers, for a trial
 _AT_ONCE = 2  # trials of different layers, whatever the machine: which ones are made must not depend on it
@@ -153,11 +154,11 @@ class _LayerOptions:
         return self.options[len(self.known)].region
 
     def learn(self, cycles: int | None) -> None:
-        """Take the cycles of the next option; where they cannot be said the estimate decides."""
-        if cycles is None:
+        """Take the cycles of the next option; where those of the first cannot be said the estimate decides."""
+        if cycles is None and not self.known:
             self.given_up = True
         else:
-            self.known.append(cycles)
+            self.known.append(_NEVER if cycles is None else cycles)
 
     @property
     def best(self) -> int:
