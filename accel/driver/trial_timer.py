@@ -23,7 +23,8 @@ _UNSEEN = 1.03  # of cycles by parts: they do not fill the caches, so that no li
 class TrialTimer:
     """Times regions as ``timer`` does; behind caches by parts those that have too many instructions, or take too long.
 
-    Parts find nothing in the caches, as a large launch finds next to nothing of its own.
+    Parts find nothing in the caches, as a large launch finds next to nothing of its own but for weights: where these
+    take more than half of a cache they are read again from behind it, which no part shows, and the price decides.
     """
 
     def __init__(self, timer: RegionTimer, target: Target) -> None:
@@ -31,6 +32,7 @@ class TrialTimer:
         family = family_of(target.accelerator)
         cold = family.cold(target.accelerator) if isinstance(family, FindsInCaches) else None
         self._cold = None if cold is None else Target(cold)
+        self._weights = family.cache_bytes(target.accelerator) // 2 if isinstance(family, FindsInCaches) else 0
 
     def times(self, regions: Sequence[AnyRegion]) -> list[int | None]:
         """Returns the cycles of each region; None where they cannot be said."""
@@ -44,6 +46,8 @@ class TrialTimer:
         ]
 
     def _by_parts(self, region: AnyRegion, cold: Target) -> int | None:
+        if _weights(region, cold) > self._weights:
+            return None
         timer = RegionTimer(cold, spare=_SPARE)
 
         def timed(part: AnyRegion) -> int | None:
@@ -61,3 +65,11 @@ def _points(region: AnyRegion) -> int:
         return 0
     pixels = conv.data.batch * conv.out_height * conv.out_width
     return pixels * math.prod(conv.kernel) * conv.reduced_blocks * conv.out_blocks
+
+
+def _weights(region: AnyRegion, target: Target) -> int:
+    """Bytes of a region's weights; 0 of what is no convolution."""
+    conv = region.shape if isinstance(region, Region) else None
+    if not isinstance(conv, Convolution):
+        return 0
+    return math.prod(conv.kernel) * conv.reduced_blocks * conv.out_blocks * math.prod(target.contraction.weights.shape)

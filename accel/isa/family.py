@@ -560,6 +560,9 @@ class FindsInCaches(Protocol):
     def cold(self, accelerator: Accelerator, /) -> Accelerator | None:
         """Returns the document by which a launch finds nothing in them; None where it has none."""
 
+    def cache_bytes(self, accelerator: Accelerator, /) -> int:
+        """Returns the bytes of the nearest cache; 0 where it has none."""
+
 
 class Family(DocumentCheck, CostModel, FunctionalModel, CycleModel, Protocol):
     """A family of instruction sets: an object with a name that satisfies the four protocols."""
