@@ -13,6 +13,7 @@ from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.compile_stages import requantisation
 from accel.driver.region_timer import RegionTimer
+from accel.driver.trial_timer import TrialTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.frontend.quantize.scale_grid import Scheme
@@ -60,7 +61,7 @@ def main() -> None:
         for network in given.networks or _USUAL:
             module = integer_model(network, target)
             quick, planning = planned(module, target, None)
-            timed, trying = planned(module, target, RegionTimer(target).times)
+            timed, trying = planned(module, target, TrialTimer(RegionTimer(target), target).times)
             counts = [cycles_of(chosen, target) for chosen in (quick, timed)]
             worst = max(worst, counts[0] / counts[1])
             ratio = f"{counts[0] / counts[1]:7.4f} {trying - planning:8.2f}"

@@ -32,6 +32,7 @@ from accel.driver.row_timer import RowTimer
 from accel.driver.run_options import Attention, DepthFirst, QuantisationOptions
 from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
+from accel.driver.trial_timer import TrialTimer
 from accel.errors import InvalidAccelerator, InvalidModel
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.integer_recovery.requantization import Requantize, WideProduct
@@ -245,7 +246,7 @@ def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str
 def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
     """The regions of a graph; where launches run as one, those that take the fewest cycles with their neighbours."""
     accelerator, timer = job.target.accelerator, job.measure
-    measure = None if timer is None else timer.times
+    measure = None if timer is None else TrialTimer(timer, job.target).times
     exact = priced_exactly(accelerator) if job.options.schedule == "auto" else None
     cost = family_of(accelerator).tiling_cost
     return choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, _joined_prices(job))
@@ -262,7 +263,7 @@ def _joined_prices(job: CompilationInputs) -> JoinedPrices | None:
     family = family_of(accelerator)
     if options.launches == "separate" or not can_join(accelerator, family):
         return None
-    stay = staying_cost(accelerator) is not None and options.on_chip == "auto"
+    stay = can_keep(accelerator, family) and options.on_chip == "auto"
     rows = job.target.contraction.results_are_data and not stay
     row = None if job.measure is None or not rows else RowTimer(job.target, job.measure, job.cache)
     behind, trials = joined_cost(accelerator), _MOST_TRIALS if options.schedule == "timed" else _TRIALS
@@ -335,15 +336,14 @@ def lower_regions(stage: RegionStage) -> Callable[[Lowered], Lowered]:
 
 def emit_program(done: Lowered) -> Emitted:
     """Returns the program, and forgets what it was linked from; inputs and outputs are called as the model's are."""
-    emitted = _emitted(done, done.job.options.depth_first)
-    done.regions.release()
-    return emitted
+    return _emitted(done, done.job.options.depth_first, done.regions.release)
 
 
-def _emitted(done: Lowered, depth_first: DepthFirst) -> Emitted:
+def _emitted(done: Lowered, depth_first: DepthFirst, linked: Callable[[str], None] | None = None) -> Emitted:
     job, info = done.job, done.job.info
-    lowered = done.regions.lowered()
-    apart = program = emit(lowered, job.target.accelerator, arrangement_of(job.target.accelerator))
+    lowered, arrange = done.regions.lowered(), arrangement_of(job.target.accelerator)
+    buffers = {name: region.placed_buffers(job.target.accelerator) for name, region in lowered.objects.items()}
+    apart = program = emit(lowered, job.target.accelerator, arrange, linked)
     if job.options.launches == "joined":
         program = join_launches(program, family_of(job.target.accelerator))
     ours, theirs = (*program.inputs, *program.outputs), (*info.inputs, *info.outputs)
@@ -351,7 +351,6 @@ def _emitted(done: Lowered, depth_first: DepthFirst) -> Emitted:
     program = renamed(program, names)
     fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
     functions = [CompiledFunction(name=name, cached=cached) for name, cached in done.regions.cached.items()]
-    buffers = {name: region.placed_buffers(job.target.accelerator) for name, region in lowered.objects.items()}
     program = replace(program, image=program.image | fed)
     in_dram = program
     if job.options.on_chip == "auto":

@@ -26,8 +26,8 @@ from accel.errors import InternalError
 from accel.frontend.read.load_model import LoadedModel, load_externalized
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import Report, StageTime
-from accel.simulate.engine import release_free_memory
 from accel.util.content_cache import CacheStore
+from accel.util.free_memory import release_free_memory
 from accel.util.thread_turns import short_turns
 from accel.util.whole_files import UNFINISHED, write_whole
 from accel.verify.input_tensors import Tensors, checked_inputs, draw_inputs

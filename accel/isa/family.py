@@ -575,6 +575,17 @@ class TimedAlone(Protocol):
         """Returns what times a launch on the accelerator without them; None where the document has neither."""
 
 
+@runtime_checkable
+class FindsInCaches(Protocol):
+    """Part of a family whose launches may find in caches what they read and write."""
+
+    def cold(self, accelerator: Accelerator, /) -> Accelerator | None:
+        """Returns the document by which a launch finds nothing in them; None where it has none."""
+
+    def cache_bytes(self, accelerator: Accelerator, /) -> int:
+        """Returns the bytes of the nearest cache; 0 where it has none."""
+
+
 class Family(DocumentCheck, CostModel, FunctionalModel, CycleModel, Protocol):
     """A family of instruction sets: an object with a name that satisfies the four protocols."""
 

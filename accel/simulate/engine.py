@@ -1,9 +1,7 @@
 """The engine that runs a Program: launches on the simulated accelerator, host steps through Relax, over one DRAM."""
 
-import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self, TypeVar
@@ -23,13 +21,7 @@ from accel.simulate.cycle_account import CycleAccount, account_parts, compute_un
 from accel.simulate.machine_state import MachineState
 from accel.simulate.segment_bounds import Stray
 from accel.util.arrays import Array, Bytes, Words, narrowed
-
-
-def release_free_memory() -> None:
-    """Returns freed memory to the operating system where the C library can (``malloc_trim``), else does nothing."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
+from accel.util.free_memory import release_free_memory
 
 T = TypeVar("T")
 

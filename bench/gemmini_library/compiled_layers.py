@@ -11,6 +11,7 @@ from accel.accelerator.target import Target
 from accel.catalog.derive_accelerator import derive_accelerator
 from accel.driver.compile_stages import requantisation
 from accel.driver.region_timer import RegionTimer
+from accel.driver.trial_timer import TrialTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.codegen.program_linking import emit
@@ -74,7 +75,9 @@ def compiled(shape: Shape, accelerator: Accelerator) -> Compiled:
     """
     target = Target(accelerator)
     module = import_integer_model(model_of(shape), requantize=requantisation(target)[0]).module
-    module = partition(module, target, family_of(accelerator).tiling_cost, RegionTimer(target).times)
+    module = partition(
+        module, target, family_of(accelerator).tiling_cost, TrialTimer(RegionTimer(target), target).times
+    )
     regions = _regions(module)
     if not regions:
         raise ValueError(f"no program of {shape} for {accelerator.name}")

@@ -134,6 +134,17 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
         changed = with_fields(accelerator, self, {"/parameters/core": None, "/parameters/memory": None})
         return None if changed is None else self._timed(changed)
 
+    def cold(self, accelerator: Accelerator) -> Accelerator | None:
+        """Returns the document by which a launch finds nothing in the L2; None where it has none."""
+        if parameters_of(accelerator).memory is None:
+            return None
+        return with_fields(accelerator, self, {"/parameters/memory/warm": False})
+
+    def cache_bytes(self, accelerator: Accelerator) -> int:
+        """Returns the bytes of the L2; 0 where there is none."""
+        memory = parameters_of(accelerator).memory
+        return 0 if memory is None else memory.l2_bytes
+
     def _timed(self, changed: Accelerator) -> TimeLaunch:
         if self.time is not _timing_of:  # a plug-in's own
             return time_of(self, changed)

@@ -1,6 +1,7 @@
 """Emit: the allocated module becomes a Program: DRAM map, launches with their words and origins, host steps."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -36,20 +37,26 @@ Arrange = Callable[[Words], tuple[Words, Int64]]
 """A launch's words (n, words_each) as they are sent, and the places (n,) where they stood."""
 
 
-def emit(module: LoweredModule | ir.IRModule, accelerator: Accelerator, arrange: Arrange | None = None) -> Program:
+def emit(
+    module: LoweredModule | ir.IRModule,
+    accelerator: Accelerator,
+    arrange: Arrange | None = None,
+    linked: Callable[[str], None] | None = None,
+) -> Program:
     """The program of a module whose regions are compiled, or of an allocated one.
 
     Args:
         module: the module.
         accelerator: the document.
         arrange: how the instructions of a launch are sent; None: as the function's text has them.
+        linked: told of each function when the last of its launches is linked; its object may be forgotten then.
 
     Raises:
         CompileError: a field that cannot hold its value, a tensor that nothing makes, or more DRAM than can be
             addressed.
     """
     lowered = module if isinstance(module, LoweredModule) else LoweredModule.of(module, accelerator)
-    return _Emitter(lowered, accelerator, arrange).program()
+    return _Emitter(lowered, accelerator, arrange, linked).program()
 
 
 def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, list[HostGraph]]:
@@ -68,9 +75,16 @@ def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, lis
 class _Emitter:
     """Walks ``main`` once, placing tensors as they are first met."""
 
-    def __init__(self, lowered: LoweredModule, accelerator: Accelerator, arrange: Arrange | None) -> None:
+    def __init__(
+        self,
+        lowered: LoweredModule,
+        accelerator: Accelerator,
+        arrange: Arrange | None,
+        linked: Callable[[str], None] | None = None,
+    ) -> None:
         module = lowered.module
-        self.arrange = arrange
+        self.arrange, self.linked = arrange, linked
+        self.left = Counter[str]()  # launches of each function that are not linked yet
         self.module = module
         self.accelerator = accelerator
         self.dram = DramMap(dram_alignment(accelerator))
@@ -118,6 +132,7 @@ class _Emitter:
     def _reserve(self, runs: list[HostRun | LaunchRun]) -> None:
         """Room for as many instructions as there may be; what linking leaves out is never touched: no memory."""
         names = [str(run.call.args[0].name_hint) for run in runs if isinstance(run, LaunchRun)]
+        self.left.update(names)
         most = min(sum(len(self.objects[name].code.words) for name in names), MOST_INSTRUCTIONS)
         self.words = np.empty((most, self.accelerator.word_bits // 64), np.uint64)
         self.origin = np.empty(most, np.int32)
@@ -204,6 +219,9 @@ class _Emitter:
         self.words[begin : self.count] = words
         self.origin[begin : self.count] = origin + np.int32(len(self.origins))
         self._add_origins(function, info)
+        self.left[function] -= 1
+        if self.linked is not None and not self.left[function]:
+            self.linked(function)
         return table
 
     def _argument(self, argument: relax.Expr, launch: str, index: int) -> Segment:

@@ -22,6 +22,7 @@ from accel.lowering.codegen.region_lowering import (
     NAMELESS,
     Lower,
     LoweredRegion,
+    Printable,
     Printed,
     StageRecord,
     StageText,
@@ -32,6 +33,7 @@ from accel.lowering.codegen.region_object import LoweredModule, RegionObject, du
 from accel.lowering.ir.function_attributes import REGION, load_region, region_functions
 from accel.lowering.kinds.region_images import region_function
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
+from accel.util.free_memory import release_free_memory
 
 
 def _as_member(text: str, name: str) -> str:
@@ -87,6 +89,7 @@ def merged_passes(
 _STAGES = TypeAdapter(dict[str, StageText])
 _LENGTH = 8  # bytes of the texts' length
 _MOST_KEPT = 1 << 21  # instructions of an object in the cache, some 100 MB
+_LARGE = 1 << 18  # instructions of an object whose memory goes back when it is forgotten: the next ones are larger
 _GIVEN = (1, 3)  # of five regions those that are lowered beside
 
 
@@ -147,21 +150,25 @@ class RegionCache:
             self._take(name, self._kept.get(key))
         self.cached = {name: name in self._objects for name in functions}
         self._made: dict[str, LoweredRegion] = {}
+        self._prints: dict[str, Mapping[str, Printable]] = {}  # of those, what each stage made
         for name, region in regions.items():
             known = None if name in self._objects else (lowered or {}).get(region)
             if isinstance(known, LoweredRegion):
-                self._made[name] = known
+                self._make(name, known)
             else:
                 self._take(name, known)
         left = [name for name in functions if name not in self._objects and name not in self._made]
         like = _like_regions(lowered or {}, target)
         for name in left:
             if (found := like.find(regions[name])) is not None:
-                self._made[name] = found
+                self._make(name, found)
         left = [name for name in left if name not in self._made]
         given = [name for place, name in enumerate(left) if place % 5 in _GIVEN]
         self._beside = {name: beside(regions[name]) for name in given} if beside is not None else {}
         self._module = ir.IRModule({name: functions[name] for name in left if name not in self._beside})
+
+    def _make(self, name: str, region: LoweredRegion) -> None:
+        self._made[name], self._prints[name] = region, region.stages
 
     def _take(self, name: str, entry: bytes | None) -> bool:
         """Take a function as an entry has it; returns False for one that cannot be read, which is as good as none."""
@@ -195,7 +202,7 @@ class RegionCache:
         with self._printing:
             for name in list(self._beside):
                 if not self._take(name, self._beside[name].result().entry):
-                    self._made[name] = self._lowered_here(name)
+                    self._make(name, self._lowered_here(name))
                 del self._beside[name]
 
     def _lowered_here(self, name: str) -> LoweredRegion:
@@ -235,7 +242,7 @@ class RegionCache:
         with self._printing:
             if stage not in self._texts:
                 self._collect()
-                made = {name: region.stages[stage] for name, region in self._made.items()} | self._records[stage]
+                made = {name: stages[stage] for name, stages in self._prints.items()} | self._records[stage]
                 found = {name: texts[stage] for name, texts in self._found.items()}
                 self._texts[stage] = found | {name: record.text() for name, record in made.items()}
             return self._texts[stage]
@@ -271,10 +278,16 @@ class RegionCache:
         }
         return {str(self._functions[name].attrs[REGION]): region for name, region in (self._made | made).items()}
 
-    def release(self) -> None:
-        """Forget the objects that :meth:`keep` would not put, once they are linked: they take more than the program."""
-        for name in [name for name in self._objects if not self._keeps(name)]:
-            del self._objects[name]
+    def release(self, name: str) -> None:
+        """Forget an object that :meth:`keep` would not put, once it is linked: all of them take more than the program.
+
+        :meth:`compiled` is not asked any more.
+        """
+        if not self._keeps(name):
+            size = len(self._objects.pop(name).code.words)
+            self._made.pop(name, None)
+            if size > _LARGE:
+                release_free_memory()
 
     def _keeps(self, name: str) -> bool:
         """Whether an object goes into the cache: it is new, and not too large to be read as fast as it is made."""

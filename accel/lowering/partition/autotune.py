@@ -10,6 +10,10 @@ from accel.region.tilings import LAYER_WORTH
 _CLOSE_RATIO = 1.05  # how far the estimates are off, mostly
 _SMALLER_RATIO = 2.2  # of one by smaller instructions against a layer's, whose price knows no caches
 _MAX_OPTIONS = 2  # options of a layer; a third is faster than both by less than a hundredth
+_MOST_OPTIONS = 6  # where the first takes so much more than its price that this says little of their order
+_FURTHER_RATIO = 1.1  # of such an option to the cheapest
+_DOUBT = 1.25  # of the first's cycles to its price
+_NEVER = 1 << 62  # cycles of an option of which they cannot be said, beside one of which they can
 _MAX_TRIALS = 12
 _LEAST_GAIN = 0.001  # of the cycles of all layers, for a trial
 _AT_ONCE = 2  # trials of different layers, whatever the machine: which ones are made must not depend on it
@@ -38,10 +42,16 @@ def autotune(
     close = {name: _close_options(ranked) for name, ranked in options.items() if name not in settled}
     alike = {name: tuple(map(_unnumbered, tried)) for name, tried in close.items()}
     layers = Counter(alike.values())
-    calls = {alike[name]: _LayerOptions(tried, layers[alike[name]]) for name, tried in close.items()}
+    calls = {
+        alike[name]: _LayerOptions(tried, layers[alike[name]], _further_options(options[name], tried))
+        for name, tried in close.items()
+    }
     whole = sum(ranked[0].cycles for ranked in options.values())
     _run_trials(calls.values(), measure, _LEAST_GAIN * whole)
-    chosen = settled | {name: tried[calls[alike[name]].best].region for name, tried in close.items()}
+    chosen = settled | {
+        name: (*tried, *_further_options(options[name], tried))[calls[alike[name]].best].region
+        for name, tried in close.items()
+    }
     return {name: chosen[name] for name in options}
 
 
@@ -57,11 +67,16 @@ def _cheapest(ranked: Sequence[TilingOption]) -> Region:
 
 
 def _run_trials(calls: Collection["_LayerOptions"], measure: Measure, least: float) -> None:
-    """Trials where they may win most, until none may win more than ``least`` cycles or the budget is spent."""
+    """Trials where they may win most, until none may win more than ``least`` cycles or the budget is spent.
+
+    What is left of the budget goes to further options of layers whose prices are in doubt.
+    """
     left = _MAX_TRIALS
     while left:
-        promising = sorted((call for call in calls if call.gain() > least), key=_LayerOptions.urgency, reverse=True)
-        tried = promising[: min(_AT_ONCE, left)]
+        promising = [call for call in calls if call.gain() > least]
+        if not promising:
+            promising = [call for call in calls if call.take_further() and call.gain() > least]
+        tried = sorted(promising, key=_LayerOptions.urgency, reverse=True)[: min(_AT_ONCE, left)]
         if not tried:
             return
         for call, cycles in zip(tried, measure([call.next for call in tried]), strict=True):
@@ -81,6 +96,18 @@ def _close_options(ranked: Sequence[TilingOption]) -> tuple[TilingOption, ...]:
     return tuple(sorted(close, key=_is_layer))  # what is not tried is done by smaller instructions, priced the nearer
 
 
+def _further_options(ranked: Sequence[TilingOption], close: Sequence[TilingOption]) -> tuple[TilingOption, ...]:
+    """The options worth a trial besides the ``close`` ones if the prices say little: of the cheapest one's way."""
+    best = ranked[0]
+    return tuple(
+        option
+        for option in ranked[:_MOST_OPTIONS]
+        if option not in close
+        and option.cycles <= _FURTHER_RATIO * best.cycles
+        and _is_layer(option) == _is_layer(best)
+    )
+
+
 def _ratio_to(other: TilingOption) -> float:
     """How much more than the cheapest an option of the other way may cost that is worth a trial."""
     return LAYER_WORTH if _is_layer(other) else _SMALLER_RATIO
@@ -93,10 +120,11 @@ def _is_layer(option: TilingOption) -> bool:
 
 @dataclass
 class _LayerOptions:
-    """The options of so many equal ``layers``, and the cycles of those tried so far."""
+    """The options of so many equal ``layers``, and the cycles of those tried so far; ``further`` ones if in doubt."""
 
     options: tuple[TilingOption, ...]
     layers: int
+    further: tuple[TilingOption, ...] = ()
     known: list[int] = field(default_factory=list)
     given_up: bool = False
 
@@ -109,6 +137,13 @@ class _LayerOptions:
         differs = _is_layer(untried[0]) != _is_layer(self.options[0])
         return self.layers * (now - untried[0].cycles * (_CLOSE_RATIO / _ratio_to(untried[0]) if differs else 1))
 
+    def take_further(self) -> bool:
+        """Add the further options, where all others are tried and say little by their prices; returns if there are."""
+        doubt = len(self.known) == len(self.options) and self.known[0] > _DOUBT * self.options[0].cycles
+        if doubt:
+            self.options, self.further = self.options + self.further, ()
+        return doubt
+
     def urgency(self) -> tuple[bool, float]:
         """What is tried first is greater: options of which one is known, as it says nothing by itself, then gains."""
         return bool(self.known), self.gain()
@@ -119,11 +154,11 @@ class _LayerOptions:
         return self.options[len(self.known)].region
 
     def learn(self, cycles: int | None) -> None:
-        """Take the cycles of the next option; where they cannot be said the estimate decides."""
-        if cycles is None:
+        """Take the cycles of the next option; where those of the first cannot be said the estimate decides."""
+        if cycles is None and not self.known:
             self.given_up = True
         else:
-            self.known.append(cycles)
+            self.known.append(_NEVER if cycles is None else cycles)
 
     @property
     def best(self) -> int:

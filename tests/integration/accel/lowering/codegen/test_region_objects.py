@@ -61,8 +61,7 @@ class Compiled:
             found.lower(stage.name)
         self.texts = {stage.name: found.text(stage.name) for stage in REGION_STAGES}
         linked = found.lowered()
-        self.program: Program = emit(linked, accelerator)
-        found.release()
+        self.program: Program = emit(linked, accelerator, linked=found.release)
         self.held = len(linked.objects)
         found.keep()
         self.cached = found.cached

@@ -45,7 +45,7 @@ def test_of_equal_estimates_the_one_that_keeps_the_weights_is_taken() -> None:
 
 def test_the_measure_decides_close_calls() -> None:
     options = {"a": [TilingOption(100, region(1)), TilingOption(101, region(2)), TilingOption(101.5, region(4))]}
-    assert autotune(options, each(lambda one: 200 - one.tiling.out_rows)) == {"a": region(2)}
+    assert autotune(options, each(lambda one: 120 - one.tiling.out_rows)) == {"a": region(2)}
     assert autotune(options, None) == {"a": region(1)}
 
 
@@ -118,3 +118,11 @@ def test_smaller_instructions_are_tried_where_a_layers_price_is_much_less() -> N
     assert autotune(options, each(lambda one: 142 if one.tiling.layer else 299)) == {"a": loop}
     cheap = {"a": [TilingOption(142, region(2)), TilingOption(299, loop)]}
     assert autotune(cheap, lambda _: pytest.fail("nothing is tried")) == {"a": region(2)}
+
+
+def test_prices_that_are_far_off_leave_more_to_the_clock() -> None:
+    """Catches an order by prices of which the clock has shown that they say little, and trials where they say much."""
+    options = {"a": [TilingOption(100 + rows, region(rows)) for rows in (1, 2, 4, 8)] + [TilingOption(130, region(16))]}
+    taken = {1: 160, 2: 155, 4: 150, 8: 140, 16: 120}
+    assert autotune(options, each(lambda one: taken[one.tiling.out_rows])) == {"a": region(8)}
+    assert autotune(options, each(lambda one: taken[one.tiling.out_rows] - 40)) == {"a": region(2)}
