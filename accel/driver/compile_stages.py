@@ -74,7 +74,10 @@ def quantize(start_of_job: Compilation) -> Quantised:
     known = kept.get(key)
     if known is not None:
         return Quantised(job, onnx.ModelProto.FromString(known))
-    model = ensure_quantised(job.original, job.calibration, seed=job.options.seed, scheme=scheme)
+    ahead = job.helpers.ahead
+    model = None if ahead is None else ahead.quantised(scheme)
+    if model is None:
+        model = ensure_quantised(job.original, job.calibration, seed=job.options.seed, scheme=scheme)
     if model.ByteSize() <= _MOST_KEPT:
         kept.put(key, model.SerializeToString(), packed=True)  # most of it is weights, which hardly shrink
     return Quantised(job, model)
@@ -223,7 +226,7 @@ def kept_capabilities(target: Target, cache: CacheStore | None) -> Iterator[None
 def pack_graph(done: Partitioned) -> Packed:
     """Returns the module over packed tensors."""
     job = done.job
-    timer = RegionTimer(job.target, job.cache, spare=_SPARE, assistant=job.assistant)
+    timer = RegionTimer(job.target, job.cache, spare=_SPARE, assistant=job.helpers.assistant)
     with _pass_texts(job) as texts:
         module = pack(done.module, job.target, by_programs=runs_programs(job.target))
     if runs_programs(job.target):
@@ -237,7 +240,8 @@ def find_regions(packed: Packed) -> Lowered:
     """Returns the packed module's regions, those that a cache has as the last stage leaves them."""
     job, stages = packed.job, {stage.name: stage.run for stage in REGION_STAGES}
     lowered = {**packed.tried, **({} if job.measure is None else job.measure.lowered)}
-    beside = None if job.assistant is None else partial(job.assistant.lower, job.target)
+    assistant = job.helpers.assistant
+    beside = None if assistant is None else partial(assistant.lower, job.target)
     return Lowered(job, packed, RegionCache(packed.module, job.target, stages, job.cache, lowered, beside))
 
 
