@@ -26,16 +26,15 @@ from accel.driver.compilation import (
 )
 from accel.driver.kept_programs import KeptProgram, KeptPrograms, tensors_digest
 from accel.driver.placement import FastestPlacement
+from accel.driver.quantisation_scheme import requantisation, scheme_of
 from accel.driver.region_timer import RegionTimer
 from accel.driver.resident_tilings import staying_cost
-from accel.driver.run_options import QuantisationOptions
 from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
 from accel.errors import InvalidAccelerator, InvalidModel
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
-from accel.frontend.integer_recovery.requantization import Requantize, WideProduct
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
-from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
+from accel.frontend.quantize.scale_grid import Scheme
 from accel.isa.family_registry import arrangement_of, family_of, joined_cost, priced_exactly
 from accel.joining.joined_launches import join_launches
 from accel.joining.resident_tensors import keep_results
@@ -292,27 +291,6 @@ def _emitted(done: Lowered) -> Emitted:
 def rounds_floats(target: Target) -> bool:
     """Returns whether it may run vector programs, whose results the reference takes and holds against their bounds."""
     return home_memory(target.accelerator) is not None
-
-
-def requantisation(target: Target) -> tuple[Requantize, Scales]:
-    """Returns how int32 becomes int8 again on it, and the scales that a float model gets for that."""
-    capabilities = Capabilities.of(target)
-    if capabilities.scales:
-        return "scale", "free"
-    return capabilities.wide_product or capabilities.multiplies or "shift", "power of two"
-
-
-def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
-    """Returns how a float model is quantised for ``target``."""
-    requantize, scales = requantisation(target)
-    at_once = isinstance(requantize, WideProduct) or requantize in ("multiply at once", "multiply and round")
-    at_once = at_once and Capabilities.of(target).multiplies_channels
-    by_channel = options.weight_scales == "channel" or (options.weight_scales == "auto" and at_once)
-    # where results do not lie as data the host lays these out, and loads that pad leave it less to write
-    shifting: ZeroPoints = "fused" if target.contraction.results_are_data else "unpadded"
-    usual: ZeroPoints = "all" if requantize == "scale" else shifting
-    zero_points = usual if options.zero_points == "auto" else options.zero_points
-    return Scheme("free" if by_channel else scales, by_channel, zero_points, options.calibration_method)
 
 
 def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:

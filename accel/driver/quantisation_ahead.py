@@ -6,7 +6,7 @@ it knows what the accelerator can do. What this module imports is loaded before 
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,17 +34,22 @@ class QuantisationAhead:
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
+        self._begun: Scheme | None = None
+
+    def begin(self, scheme: Scheme) -> None:
+        """Tell the scheme; what no scheme changes has begun before."""
+        self._begun = scheme
+        with suppress(OSError):  # whoever asks for the result finds that it is gone
+            send_frame(self._line, _SCHEME.dump_json(scheme))
 
     def quantised(self, scheme: Scheme) -> onnx.ModelProto | None:
         """Returns the model in QDQ form, as :func:`quantize_model` makes it of random samples.
 
         None if that failed, for whatever reason: the job tells it when it quantises the model itself.
         """
-        try:
-            send_frame(self._line, _SCHEME.dump_json(scheme))
-        except OSError:
-            return None
-        data = receive_frame(self._line)
+        if self._begun is None:
+            self.begin(scheme)
+        data = receive_frame(self._line) if self._begun == scheme else None
         return None if data is None else onnx.ModelProto.FromString(data)
 
 

@@ -13,11 +13,12 @@ from tvm.target import codegen
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Lowered, Referenced, Reported
-from accel.driver.compile_stages import TO_PROGRAM, find_program, kept_capabilities, requantisation
+from accel.driver.compile_stages import TO_PROGRAM, find_program, kept_capabilities
 from accel.driver.job_helpers import NO_HELPERS, Helpers
 from accel.driver.job_stages import JOB, with_program
 from accel.driver.kept_programs import KeptPrograms
 from accel.driver.lowering_assistant import lowering_assistant
+from accel.driver.quantisation_scheme import requantisation
 from accel.driver.reference_task import ReferenceTask
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, StageProgress

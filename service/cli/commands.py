@@ -1,7 +1,7 @@
 """The command line. Heavy imports wait for the command that needs them."""
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -30,7 +30,6 @@ from service.cli.options import (
 from worker.process.collection import collection_paused
 
 if TYPE_CHECKING:
-    from accel.driver.quantisation_ahead import QuantisationAhead
     from worker.config.settings import Settings
 
 app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -170,34 +169,36 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
 
     Exit status: 0 done, 1 the job failed, 2 the input was refused.
     """
-    dims, shapes = dims_of(dim), shapes_of(shape)
     if intermediate and out is None:
         exit_with_error("--intermediate leaves a file: say where with --out", 2)
     if changes and as_json:
         exit_with_error("--changes prints a table: leave --json out, or take the reports of each from --out", 2)
-    with _begun_quantisation(model, calibration, dims, shapes, seed) as ahead:
+    with collection_paused():
+        from service.cli.begun_quantisation import begun_quantisation
+        from worker.records.job_request import JobOptions
+
+    options = JobOptions(
+        seed=seed,
+        host_nodes=tuple(host or ()),
+        placement=placement,
+        schedule=schedule,
+        launches=launches,
+        repeat=repeat,
+        on_chip=on_chip,
+        verify_seconds=verify_seconds,
+        limits=limits,
+        dims=dims_of(dim),
+        shapes=shapes_of(shape),
+        calibration_method=calibration_method,
+        weight_scales=weight_scales,
+        zero_points=zero_points,
+        intermediates=tuple(intermediate or ()),
+    )
+    with nullcontext() if calibration else begun_quantisation(model, accelerator, options) as ahead:
         with collection_paused():
             from service.cli.local_run import run_local
             from worker.execution.job_inputs import ModelJobInputs
-            from worker.records.job_request import JobOptions
 
-        options = JobOptions(
-            seed=seed,
-            host_nodes=tuple(host or ()),
-            placement=placement,
-            schedule=schedule,
-            launches=launches,
-            repeat=repeat,
-            on_chip=on_chip,
-            verify_seconds=verify_seconds,
-            limits=limits,
-            dims=dims,
-            shapes=shapes,
-            calibration_method=calibration_method,
-            weight_scales=weight_scales,
-            zero_points=zero_points,
-            intermediates=tuple(intermediate or ()),
-        )
         work = ModelJobInputs(model, accelerator, options, inputs, calibration)
         settings = local_settings()
         then = None
@@ -207,19 +208,6 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
             then = partial(print_changes, work, settings=settings, out=out, cache=cache)
         code = run_local(work, settings, out, cache, as_json=as_json, html=html, ahead=ahead, then=then)
     raise typer.Exit(code)
-
-
-def _begun_quantisation(
-    model: Path, calibration: Path | None, dims: dict[str, int], shapes: dict[str, tuple[int, ...]], seed: int
-) -> AbstractContextManager["QuantisationAhead | None"]:
-    """Within, the model is quantised beside, which begins before TVM is imported; not with samples of the user's."""
-    if calibration is not None:
-        return nullcontext()
-    with collection_paused():
-        from accel.driver.quantisation_ahead import quantisation_ahead
-        from accel.frontend.read.model_info import Axes
-
-    return quantisation_ahead(model, Axes(dims, shapes), seed)
 
 
 @app.command()
