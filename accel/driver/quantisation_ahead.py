@@ -73,7 +73,7 @@ def quantisation_ahead(model: Path, axes: Axes, seed: int) -> Iterator[Quantisat
 
 def _quantise(model: Path, axes: Axes, seed: int, directory: Path, line: socket.socket) -> None:
     """Quantise in the process that was forked for it: at once as far as any scheme allows."""
-    if model.stat().st_size > _MOST_BYTES:
+    if not model.is_file() or model.stat().st_size > _MOST_BYTES:  # a pipe can be read once
         return
     data = single_file(model.read_bytes(), folder_data(model.parent))
     loaded = load_externalized(data, directory, axes=axes)
