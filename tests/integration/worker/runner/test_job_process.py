@@ -186,7 +186,7 @@ def test_an_assistant_lowers_in_confinement_and_ends_with_its_job(
     session, seen = 0, ""
 
     def work(_scratch: Path, links: Mapping[str, Any]) -> None:
-        answer = links["assistant"].lower(Target(load_accelerator("vta")), str(function.attrs[REGION])).result()
+        answer = links["helpers"].assistant.lower(Target(load_accelerator("vta")), str(function.attrs[REGION])).result()
         (folder / "told").write_text(str(answer.entry is not None))
         while not (folder / "seen").exists():
             time.sleep(0.01)
