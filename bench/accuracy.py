@@ -32,7 +32,7 @@ from reduced.sequences import bert, gpt2, llama, tcn, vit
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.compile_stages import requantisation, scheme_of
+from accel.driver.quantisation_scheme import requantisation, scheme_of
 from accel.driver.run_options import QuantisationOptions
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.onnx_model.ort_session import session

@@ -12,8 +12,8 @@ from tvm import ir
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import canonical
+from accel.driver.job_helpers import NO_HELPERS, Helpers
 from accel.driver.kept_programs import PROGRAM_FILE, KeptProgram, KeptPrograms, ProgramFacts
-from accel.driver.lowering_assistant import LoweringAssistant
 from accel.driver.reference_task import ReferenceTask
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
@@ -73,7 +73,7 @@ class CompilationInputs:
         kept: programs of earlier jobs that may be this one's.
         reference: runs the integer graph beside the compilation; a dry run compares nothing.
         uploaded: the model as uploaded, unchanged, which quality is measured against; a dry run measures none.
-        assistant: lowers regions beside the job; a dry run has none.
+        helpers: work beside the job; a dry run has none.
     """
 
     target: Target
@@ -90,7 +90,7 @@ class CompilationInputs:
     kept: KeptPrograms = field(default_factory=KeptPrograms)
     uploaded: onnx.ModelProto | None = None
     reference: ReferenceTask | None = None
-    assistant: LoweringAssistant | None = None
+    helpers: Helpers = NO_HELPERS
 
     @property
     def quality_inputs(self) -> QualityInputs:

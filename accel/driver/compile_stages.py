@@ -26,22 +26,23 @@ from accel.driver.compilation import (
 )
 from accel.driver.kept_programs import KeptProgram, KeptPrograms, tensors_digest
 from accel.driver.placement import FastestPlacement
+from accel.driver.quantisation_scheme import requantisation, scheme_of
 from accel.driver.region_timer import RegionTimer
 from accel.driver.resident_tilings import ChoiceTrials, TriedProgram, tried_choices, words_digest
 from accel.driver.row_timer import RowTimer
-from accel.driver.run_options import Attention, DepthFirst, QuantisationOptions
+from accel.driver.run_options import Attention, DepthFirst
 from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
 from accel.driver.trial_timer import TrialTimer
 from accel.errors import InvalidAccelerator, InvalidModel
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
-from accel.frontend.integer_recovery.requantization import Requantize, WideProduct
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
-from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
+from accel.frontend.quantize.scale_grid import Scheme
 from accel.isa.family_registry import arrangement_of, family_of, joined_cost, priced_exactly
 from accel.joining.joined_launches import can_join, join_launches, orders_itself
 from accel.joining.resident_tensors import can_keep, keep_results
 from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.float_units import home_memory, multiplies_floats, runs_programs
 from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
@@ -52,7 +53,6 @@ from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
 from accel.lowering.partition.graph_partition import JoinedPrices, RegionChoice, choose_regions, marked
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
-from accel.lowering.vector.instruction_cover import home_memory, multiplies_floats, runs_programs
 from accel.lowering.vector.vector_partition import place_vector_programs
 from accel.program.program_model import Program, renamed
 from accel.report.attention_placements import attention_placements
@@ -79,7 +79,10 @@ def quantize(start_of_job: Compilation) -> Quantised:
     known = kept.get(key)
     if known is not None:
         return Quantised(job, onnx.ModelProto.FromString(known))
-    model = ensure_quantised(job.original, job.calibration, seed=job.options.seed, scheme=scheme)
+    ahead = job.helpers.ahead
+    model = None if ahead is None else ahead.quantised(scheme)
+    if model is None:
+        model = ensure_quantised(job.original, job.calibration, seed=job.options.seed, scheme=scheme)
     if model.ByteSize() <= _MOST_KEPT:
         kept.put(key, model.SerializeToString(), packed=True)  # most of it is weights, which hardly shrink
     return Quantised(job, model)
@@ -146,7 +149,7 @@ def _marked(
     done: Imported, choice: RegionChoice, left: Mapping[str, str], attention: Attention | None = None
 ) -> Partitioned:
     """The module of a choice; ``attention``: where it goes over blocks of keys, if not as the options say."""
-    job, timer = done.job, RegionTimer(done.job.target, done.job.cache, assistant=done.job.assistant)
+    job, timer = done.job, RegionTimer(done.job.target, done.job.cache, assistant=done.job.helpers.assistant)
     module = marked(done.imported.module, choice)
     with _pass_texts(job) as texts:  # passes over what is priced are none of the model's
         module = place_vector_programs(module, job.target, timer.times, left, attention or job.options.attention)
@@ -305,7 +308,7 @@ def kept_capabilities(target: Target, cache: CacheStore | None) -> Iterator[None
 def pack_graph(done: Partitioned) -> Packed:
     """Returns the module over packed tensors."""
     job = done.job
-    timer = RegionTimer(job.target, job.cache, spare=_SPARE, assistant=job.assistant)
+    timer = RegionTimer(job.target, job.cache, spare=_SPARE, assistant=job.helpers.assistant)
     with _pass_texts(job) as texts:
         module = pack(done.module, job.target, by_programs=runs_programs(job.target))
     if runs_programs(job.target):
@@ -320,7 +323,8 @@ def find_regions(packed: Packed) -> Lowered:
     """Returns the packed module's regions, those that a cache has as the last stage leaves them."""
     job, stages = packed.job, {stage.name: stage.run for stage in REGION_STAGES}
     lowered = {**packed.tried, **({} if job.measure is None else job.measure.lowered)}
-    beside = None if job.assistant is None else partial(job.assistant.lower, job.target)
+    assistant = job.helpers.assistant
+    beside = None if assistant is None else partial(assistant.lower, job.target)
     return Lowered(job, packed, RegionCache(packed.module, job.target, stages, job.cache, lowered, beside))
 
 
@@ -381,29 +385,6 @@ def _with_results_kept(done: Lowered, program: Program, depth_first: DepthFirst)
 def rounds_floats(target: Target) -> bool:
     """Returns whether it may run vector programs, whose results the reference takes and holds against their bounds."""
     return home_memory(target.accelerator) is not None
-
-
-def requantisation(target: Target) -> tuple[Requantize, Scales]:
-    """Returns how int32 becomes int8 again on it, and the scales that a float model gets for that."""
-    capabilities = Capabilities.of(target)
-    if capabilities.scales:
-        return "scale", "free"
-    return capabilities.wide_product or capabilities.multiplies or "shift", "power of two"
-
-
-def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
-    """Returns how a float model is quantised for ``target``."""
-    requantize, scales = requantisation(target)
-    at_once = isinstance(requantize, WideProduct) or requantize in ("multiply at once", "multiply and round")
-    at_once = at_once and Capabilities.of(target).multiplies_channels
-    by_channel = options.weight_scales == "channel" or (options.weight_scales == "auto" and at_once)
-    # where results do not lie as data the host lays these out, and loads that pad leave it less to write
-    shifting: ZeroPoints = "fused" if target.contraction.results_are_data else "unpadded"
-    usual: ZeroPoints = "all" if requantize == "scale" else shifting
-    zero_points = usual if options.zero_points == "auto" else options.zero_points
-    scales = "free" if by_channel else scales
-    floats = multiplies_floats(target)
-    return Scheme(scales, by_channel, zero_points, options.calibration_method, float_products=floats)
 
 
 def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:

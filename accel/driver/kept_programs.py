@@ -23,10 +23,10 @@ from accel.errors import CyclopsError
 from accel.frontend.integer_recovery.rounding_bias import LeftBias
 from accel.isa.family_registry import family_of
 from accel.joining.resident_tensors import can_keep
+from accel.lowering.analysis.float_units import multiplies_floats
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph, load_graph
 from accel.lowering.partition.graph_partition import RegionChoice
-from accel.lowering.vector.instruction_cover import multiplies_floats
 from accel.program.program_model import Program
 from accel.program_files.program_container import load_program
 from accel.report.report_documents import AttentionPlacement, FloatResult, HostOp, Provenance, TensorQuality

@@ -5,12 +5,8 @@ imported and the job has no threads yet, and waits for regions until the job end
 compiled functions keeps of a region, so that to the job a region from there is as one that was found.
 """
 
-import os
-import signal
 import socket
-import sys
 import threading
-import warnings
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -26,9 +22,8 @@ from accel.lowering.codegen.region_cache import LoweredBeside, dump_entry
 from accel.lowering.codegen.region_object import dump_object
 from accel.lowering.ir.function_attributes import load_region
 from accel.lowering.pipeline import lower_region, placed_anywhere
+from accel.util.helper_process import helper_process, receive_frame, send_frame
 
-_LENGTH = 8  # bytes of a frame's length
-_BUFFER = 1 << 22  # bytes of requests that wait: the regions of a large network
 _ANY_NUMBER = 1 << 62
 
 
@@ -93,10 +88,10 @@ class LoweringAssistant:
 
     def _send(self, order: _Order) -> None:
         with suppress(OSError):  # the reader finds that it is gone
-            _send(self._line, order.model_dump_json(exclude_defaults=True).encode())
+            send_frame(self._line, order.model_dump_json(exclude_defaults=True).encode())
 
     def _read(self) -> None:
-        while (entry := _receive(self._line)) is not None and (placed := _receive(self._line)) is not None:
+        while (entry := receive_frame(self._line)) is not None and (placed := receive_frame(self._line)) is not None:
             if not self._answered(LoweredBeside(entry or None, placed or None)):
                 break
         self._gone = True
@@ -121,65 +116,23 @@ class LoweringAssistant:
 def lowering_assistant() -> Iterator[LoweringAssistant | None]:
     """Within, there is an assistant, if the system has a second processor for it and can fork.
 
-    Call it with TVM imported and before the job starts threads: those are not in the forked process, and a lock that
-    one of them holds stays locked there.
+    Call it with TVM imported and before the job starts threads.
     """
-    if not may_assist():
-        yield None
-        return
-    ours, theirs = line_to_assistant()
-    with warnings.catch_warnings():  # of threads: those of a progress bar hold no lock that lowering needs
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with helper_process(assist) as line:
+        if line is None:
+            yield None
+            return
+        assistant = LoweringAssistant(line)
         try:
-            process = os.fork()
-        except OSError:
-            process = -1
-    if process == 0:
-        _be_assistant(theirs, ours)
-    theirs.close()
-    if process < 0:
-        ours.close()
-        yield None
-        return
-    assistant = LoweringAssistant(ours)
-    try:
-        yield assistant
-    finally:
-        assistant.close()
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(process, 0)
-
-
-def may_assist() -> bool:
-    """Returns whether a second process can be forked here, and has a processor to itself."""
-    return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
-
-
-def line_to_assistant() -> tuple[socket.socket, socket.socket]:
-    """Returns the two ends of a line: the job's, for :class:`LoweringAssistant`, and the other, for :func:`assist`."""
-    ours, theirs = socket.socketpair()
-    for end in (ours, theirs):
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
-    return ours, theirs
-
-
-def _be_assistant(line: socket.socket, other: socket.socket) -> None:
-    """Assist in a process that was just forked, which ends here."""
-    try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the job, whose end ends this
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        other.close()
-        assist(line)
-    finally:
-        os._exit(0)
+            yield assistant
+        finally:
+            assistant.close()
 
 
 def assist(line: socket.socket) -> None:
     """Lowers what is asked for on the line to a job, until its other end closes."""
     target: Target | None = None
-    while (data := _receive(line)) is not None:
+    while (data := receive_frame(line)) is not None:
         order = _Order.model_validate_json(data)
         if order.accelerator:
             target = Target(Accelerator.model_validate_json(order.accelerator))
@@ -188,8 +141,8 @@ def assist(line: socket.socket) -> None:
         assert target is not None
         entry, placed = _lowered(order, target)
         try:
-            _send(line, entry)
-            _send(line, placed)
+            send_frame(line, entry)
+            send_frame(line, placed)
         except OSError:  # the job is over
             return
 
@@ -204,26 +157,3 @@ def _lowered(order: _Order, target: Target) -> tuple[bytes, bytes]:
         return b"", b""
     texts = {stage: record.text() for stage, record in lowered.stages.items()}
     return dump_entry(texts, lowered.made), dump_object(placed_anywhere(lowered)) if order.placed else b""
-
-
-def _send(line: socket.socket, data: bytes) -> None:
-    line.sendall(len(data).to_bytes(_LENGTH, "little") + data)
-
-
-def _receive(line: socket.socket) -> bytes | None:
-    """The next frame; None if the other end is gone."""
-    length = _exactly(line, _LENGTH)
-    return None if length is None else _exactly(line, int.from_bytes(length, "little"))
-
-
-def _exactly(line: socket.socket, count: int) -> bytes | None:
-    data, at = bytearray(count), 0
-    while at < count:
-        try:
-            read = line.recv_into(memoryview(data)[at:])
-        except OSError:
-            return None
-        if not read:
-            return None
-        at += read
-    return bytes(data)

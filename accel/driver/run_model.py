@@ -13,10 +13,12 @@ from tvm.target import codegen
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Lowered, Referenced, Reported
-from accel.driver.compile_stages import TO_PROGRAM, find_program, kept_capabilities, requantisation
+from accel.driver.compile_stages import TO_PROGRAM, find_program, kept_capabilities
+from accel.driver.job_helpers import NO_HELPERS, Helpers
 from accel.driver.job_stages import JOB, with_program
 from accel.driver.kept_programs import KeptPrograms
-from accel.driver.lowering_assistant import LoweringAssistant, lowering_assistant
+from accel.driver.lowering_assistant import lowering_assistant
+from accel.driver.quantisation_scheme import requantisation
 from accel.driver.reference_task import ReferenceTask
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, StageProgress
@@ -81,7 +83,7 @@ def run_model(  # noqa: PLR0913  a run has many inputs
             sources=with_model(sources, model),
             progress=progress,
             cache=cache,
-            assistant=assistant,
+            helpers=Helpers(assistant),
         )
 
 
@@ -96,13 +98,13 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     sources: Sources = NO_SOURCES,
     progress: Callable[[StageProgress], None] | None = None,
     cache: CacheStore | None = None,
-    assistant: LoweringAssistant | None = None,
+    helpers: Helpers = NO_HELPERS,
     report_only: bool = False,
 ) -> Report:
     """Compile, simulate and verify a model that is loaded with the axes of ``options``; the rest is as for a file.
 
-    An ``assistant`` lowers half of the regions. Where it is ``report_only``, of the artifacts only the report and the
-    program are written.
+    One of the ``helpers`` may have begun to quantise this model. Where it is ``report_only``, of the artifacts only the
+    report and the program are written.
 
     Raises:
         CyclopsError, InternalError: as :func:`run_model`.
@@ -110,7 +112,7 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     target = Target(accelerator)
     with kept_capabilities(target, cache):
         requantisation(target)  # a document that no model can be compiled for is refused before the first stage
-    measure = None if options.schedule == "quick" else RegionTimer(target, cache, assistant=assistant)
+    measure = None if options.schedule == "quick" else RegionTimer(target, cache, assistant=helpers.assistant)
     made_from = provenance(sources, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
     info = model.info
     feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
@@ -130,7 +132,7 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
         uploaded=model.uploaded,
         kept=kept,
         reference=reference,
-        assistant=assistant,
+        helpers=helpers,
     )
 
     def run(chain: StageChain[Compilation, Reported], begun: float) -> Report:

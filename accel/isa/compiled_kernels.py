@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -95,10 +95,21 @@ def _imported(path: Path, package: Path) -> frozenset[Path]:
             home = ".".join(path.relative_to(package.parent).parts[: -len(dots)]) if dots else ""
             module = ".".join(part for part in (home, found) if part)
             names |= {module, *(f"{module}.{name}" for name in _NAME.findall(imported))}  # a name may be a module
-    ours = (package.parent.joinpath(*name.split(".")) for name in names if name.split(".")[0] == package.name)
-    return frozenset(
-        file for base in ours for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()
-    )
+    modules = _modules(package)
+    return frozenset(modules[name] for name in names & modules.keys())
+
+
+@functools.cache
+def _modules(package: Path) -> Mapping[str, Path]:
+    """Returns the files of a package's modules by their names: to ask for each that may be one takes longer."""
+    found = {}
+    for folder, folders, files in os.walk(package):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        home = ".".join(Path(folder).relative_to(package.parent).parts)
+        for name in files:
+            if name.endswith(".py"):
+                found[home if name == "__init__.py" else f"{home}.{name[:-3]}"] = Path(folder, name)
+    return found
 
 
 class Compiled(Generic[P, R]):

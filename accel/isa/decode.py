@@ -20,6 +20,9 @@ from accel.util.same_object import SameObject
 
 T = TypeVar("T")
 
+KEPT = 1 << 16
+"""Instructions, of a launch or of a program, of which what is decoded and derived may stay: some 50 MB."""
+
 
 @dataclass(frozen=True)
 class Decoded:
@@ -94,6 +97,14 @@ class Decoded:
         if make not in self._derived:
             self._derived[make] = make(self)
         return cast(T, self._derived[make])
+
+    def kept(self, make: Callable[["Decoded"], T]) -> T:
+        """Returns what :meth:`derived` does; of a long stream, where that takes memory, it is made at each call.
+
+        Raises:
+            Exception: as ``make`` does.
+        """
+        return self.derived(make) if len(self) <= KEPT else make(self)
 
     def __len__(self) -> int:
         return len(self.kind)

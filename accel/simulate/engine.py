@@ -12,7 +12,7 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
 from accel.host.operator_work import OperatorWork
-from accel.isa.decode import Decoded, decode, decoded_again
+from accel.isa.decode import KEPT, Decoded, decode, decoded_again
 from accel.isa.family import Boxes, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
@@ -44,6 +44,8 @@ class LaunchResult:
     counts as this one's ``cycles`` are those from when the compute unit is done with the launch before it until it is
     done with this one (:func:`part_ends`). ``account`` is of these cycles, in which other units may work for another of
     the launches.
+
+    ``at_hand`` is what was decoded of a launch of few instructions, with all that was derived of it.
     """
 
     launch: Launch
@@ -55,10 +57,13 @@ class LaunchResult:
     timing: Timing | None
     account: CycleAccount | None = None
     started: int = 0
+    at_hand: Decoded | None = None
 
     @property
     def decoded(self) -> Decoded:
-        """All instructions of the launch by field; they are decoded at each access."""
+        """All instructions of the launch by field; they are decoded at each access, unless they are few."""
+        if self.at_hand is not None:
+            return self.at_hand
         return replace(self.part(0, len(self.words)), context=self.context)
 
     def part(self, begin: int, end: int) -> Decoded:
@@ -92,9 +97,11 @@ class Simulation:
 
 
 def decoded_together(results: Sequence[LaunchResult]) -> Decoded:
-    """Returns the instructions of launches that ran as one; they are decoded at each call."""
+    """Returns the instructions of launches that ran as one; they are decoded at each call, unless they are few."""
     first = results[0]
-    words = first.words if len(results) == 1 else np.concatenate([result.words for result in results])
+    if len(results) == 1:
+        return first.decoded
+    words = np.concatenate([result.words for result in results])
     return replace(decode(first.accelerator, words, first.launch.begin), context=first.context)
 
 
@@ -129,7 +136,7 @@ def simulate(
     context = family.first_context(program.accelerator, program.windows)
     last = max((number for number, step in enumerate(program.steps) if isinstance(step, Launch)), default=-1)
     decoded: Decoded | None = None
-    number = 0
+    number = ran = 0
 
     with _Clock(program, timing=timing) as clock:
         for steps in joined_steps(program.steps):
@@ -148,7 +155,8 @@ def simulate(
             _give_back(count)
             measured = clock.measure(steps, decoded, beside=function)
             _in_launch(steps, partial(runner.launch, decoded))
-            launches.append((list(_untimed(program, steps, decoded)), measured))
+            ran += count
+            launches.append((list(_untimed(program, steps, decoded, at_hand=ran <= KEPT)), measured))
             number += len(steps)
             if number <= last:
                 context = _in_launch(steps, partial(family.next_context, decoded))
@@ -158,13 +166,14 @@ def simulate(
     return Simulation(runner.outputs(), done, cycles, tokens, runner.dram, hazards, tuple(runner.strays), works)
 
 
-def _untimed(program: Program, steps: Sequence[Launch], decoded: Decoded) -> Iterator[LaunchResult]:
-    """Launches that run as one, each with the state that it finds."""
+def _untimed(program: Program, steps: Sequence[Launch], decoded: Decoded, *, at_hand: bool) -> Iterator[LaunchResult]:
+    """Launches that run as one, each with the state that it finds; ``at_hand``: what is decoded of one alone stays."""
     family, context = family_of(program.accelerator), decoded.context
     for step in steps:
         begin = step.begin - steps[0].begin
         own = decoded if len(steps) == 1 else replace(decoded.slice(begin, begin + step.count), context=context)
-        yield LaunchResult(step, program.accelerator, own.words, own.kind, context, 0, None)
+        known = own if own is decoded and at_hand else None
+        yield LaunchResult(step, program.accelerator, own.words, own.kind, context, 0, None, at_hand=known)
         if step is not steps[-1]:
             context = family.next_context(own)
 

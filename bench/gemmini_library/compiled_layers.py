@@ -9,7 +9,7 @@ from tvm import ir
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.derive_accelerator import derive_accelerator
-from accel.driver.compile_stages import requantisation
+from accel.driver.quantisation_scheme import requantisation
 from accel.driver.region_timer import RegionTimer
 from accel.driver.trial_timer import TrialTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model

@@ -1,6 +1,7 @@
 """The command line. Heavy imports wait for the command that needs them."""
 
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -179,9 +180,12 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
 
     Exit status: 0 done, 1 the job failed, 2 the input was refused.
     """
+    if intermediate and out is None:
+        exit_with_error("--intermediate leaves a file: say where with --out", 2)
+    if changes and as_json:
+        exit_with_error("--changes prints a table: leave --json out, or take the reports of each from --out", 2)
     with collection_paused():
-        from service.cli.local_run import run_local
-        from worker.execution.job_inputs import ModelJobInputs
+        from service.cli.begun_quantisation import begun_quantisation
         from worker.records.job_request import JobOptions
 
     options = JobOptions(
@@ -203,18 +207,20 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         zero_points=zero_points,
         intermediates=tuple(intermediate or ()),
     )
-    if intermediate and out is None:
-        exit_with_error("--intermediate leaves a file: say where with --out", 2)
-    work = ModelJobInputs(model, accelerator, options, inputs, calibration)
-    settings = local_settings()
-    then = None
-    if changes:
-        if as_json:
-            exit_with_error("--changes prints a table: leave --json out, or take the reports of each from --out", 2)
-        from service.cli.local_changes import print_changes
+    with nullcontext() if calibration else begun_quantisation(model, accelerator, options) as ahead:
+        with collection_paused():
+            from service.cli.local_run import run_local
+            from worker.execution.job_inputs import ModelJobInputs
 
-        then = partial(print_changes, work, settings=settings, out=out, cache=cache)
-    raise typer.Exit(run_local(work, settings, out, cache, as_json=as_json, html=html, then=then))
+        work = ModelJobInputs(model, accelerator, options, inputs, calibration)
+        settings = local_settings()
+        then = None
+        if changes:
+            from service.cli.local_changes import print_changes
+
+            then = partial(print_changes, work, settings=settings, out=out, cache=cache)
+        code = run_local(work, settings, out, cache, as_json=as_json, html=html, ahead=ahead, then=then)
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -15,7 +15,9 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from accel.catalog.load_accelerator import document_digest
+from accel.driver.job_helpers import Helpers
 from accel.driver.lowering_assistant import lowering_assistant
+from accel.driver.quantisation_ahead import QuantisationAhead
 from accel.errors import CompileError, CyclopsError, InvalidModel, InvalidProgram, InvalidTensors, SimulationError
 from accel.frontend.read.external_files import folder_data, single_file
 from accel.report.provenance import Sources, file_digest
@@ -44,6 +46,7 @@ def run_local(
     *,
     as_json: bool,
     html: Path | None = None,
+    ahead: QuantisationAhead | None = None,
     then: Callable[[dict[str, Any]], None] | None = None,
 ) -> int:
     """Run the job and print its report; gives the exit code.
@@ -55,13 +58,15 @@ def run_local(
         cache: where compiled functions are kept.
         as_json: print the report as JSON.
         html: a file for the report as a page of its own; None: none.
+        ahead: has begun to quantise the model.
         then: is given the report once it is printed.
     """
     errors = Console(stderr=True)
     status = errors.status("starting") if errors.is_terminal else None
     try:
         with status or nullcontext():
-            text = run_to_report(work, settings, out, cache, html, _progress_updater(status.update if status else None))
+            progress = _progress_updater(status.update if status else None)
+            text = run_to_report(work, settings, out, cache, html, progress, ahead)
     except (CyclopsError, MemoryError) as error:
         return print_error(error, errors, as_json=as_json)
     except InternalFailureError as error:
@@ -128,8 +133,9 @@ def run_to_report(
     cache: Path | None,
     html: Path | None,
     progress: Callable[[Stage], None],
+    ahead: QuantisationAhead | None = None,
 ) -> str:
-    """Returns the report, as text; ``html`` has it as a page then.
+    """Returns the report, as text; ``html`` has it as a page then. ``ahead`` has begun to quantise the model.
 
     Raises:
         CyclopsError, MemoryError: the input, or the machine, is at fault.
@@ -142,7 +148,8 @@ def run_to_report(
             with model_in_one_file(work) as whole:
                 sourced = replace(whole, sources=sources_of(whole))
                 kept = None if cache is None else FolderCache(cache)
-                _execute(sourced, settings, written, out, reached, kept, report_only=out is None and html is None)
+                unseen = out is None and html is None
+                _execute(sourced, settings, written, out, reached, kept, ahead, report_only=unseen)
             if page is not None:
                 _write_page(work, written, page)
             return (written / "report.json").read_text(encoding="utf-8")
@@ -189,6 +196,7 @@ def _execute(
     out: Path | None,
     reached: StageRecorder,
     cache: FolderCache | None,
+    ahead: QuantisationAhead | None,
     *,
     report_only: bool,
 ) -> None:
@@ -200,7 +208,8 @@ def _execute(
     """
     try:
         with lowering_assistant() if isinstance(work, ModelJobInputs) else nullcontext() as assistant:
-            execute(work, written, settings, reached, cache=cache, assistant=assistant, report_only=report_only)
+            helpers = Helpers(assistant, ahead)
+            execute(work, written, settings, reached, cache=cache, helpers=helpers, report_only=report_only)
     except (CyclopsError, MemoryError, OSError):
         raise
     except Exception as error:

@@ -11,7 +11,7 @@ from typing import Any
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.dry_run import plan_loaded_model
-from accel.driver.lowering_assistant import LoweringAssistant
+from accel.driver.job_helpers import NO_HELPERS, Helpers
 from accel.driver.run_model import run_loaded_model
 from accel.driver.run_options import Options, SimulateOptions
 from accel.driver.run_program import run_program, summarise_program
@@ -50,7 +50,7 @@ def execute(
     *,
     cache: CacheStore | None = None,
     kernels: KernelProvider | None = None,
-    assistant: LoweringAssistant | None = None,
+    helpers: Helpers = NO_HELPERS,
     report_only: bool = False,
 ) -> Summary:
     """Runs the job; the artifacts are files in ``out``.
@@ -62,7 +62,7 @@ def execute(
         progress: is called with each stage.
         cache: keeps compiled functions.
         kernels: compiles simulation kernels that others may use; without it this process is trusted to.
-        assistant: lowers half of a model's regions.
+        helpers: work beside a model's job.
         report_only: nobody looks at an artifact but the report.
 
     Raises:
@@ -70,7 +70,7 @@ def execute(
     """
     if isinstance(work, ProgramJobInputs):
         return _execute_program(work, out, settings, progress, kernels, report_only=report_only)
-    return _execute_model(work, out, settings, progress, cache, kernels, assistant, report_only=report_only)
+    return _execute_model(work, out, settings, progress, cache, kernels, helpers, report_only=report_only)
 
 
 def _execute_model(
@@ -80,7 +80,7 @@ def _execute_model(
     progress: Callable[[Stage], None],
     cache: CacheStore | None,
     kernels: KernelProvider | None,
-    assistant: LoweringAssistant | None,
+    helpers: Helpers,
     *,
     report_only: bool,
 ) -> Summary:
@@ -102,7 +102,7 @@ def _execute_model(
             sources=with_model(work.sources, work.model),
             progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
             cache=cache,
-            assistant=assistant,
+            helpers=replace(helpers, ahead=None) if work.calibration else helpers,
             report_only=report_only,
         )
     return summarize(json.loads((out / "report.json").read_bytes()))

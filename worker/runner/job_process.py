@@ -16,7 +16,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from accel.driver.lowering_assistant import LoweringAssistant, assist, line_to_assistant, may_assist
+from accel.driver.job_helpers import Helpers
+from accel.driver.lowering_assistant import LoweringAssistant, assist
+from accel.util.helper_process import line_to_helper, may_help
 from worker.config.settings import Settings
 from worker.execution.job_execution import execute
 from worker.execution.job_failure import StageRecorder, failure_problem, write_incident
@@ -185,7 +187,7 @@ def start_job_process(settings: Settings, scratch: Path) -> JobProcess:
 def _serve(line: socket.socket, writes: int, settings: Settings, scratch: Path) -> None:
     os.setsid()
     set_process_name(PROCESS_NAME)
-    assistant = _start_assistant(settings, scratch) if settings.job_assistant and may_assist() else None
+    assistant = _start_assistant(settings, scratch) if settings.job_assistant and may_help() else None
     os.dup2(writes, 1)
     os.dup2(writes, 2)
     # its inputs come into the directory later: it may read them there, and write beside them only
@@ -220,7 +222,7 @@ def _start_assistant(settings: Settings, scratch: Path) -> _Assistant | None:
     Returns:
         Its number, and the line to it; None if there is no process for it.
     """
-    ours, theirs = line_to_assistant()
+    ours, theirs = line_to_helper()
 
     def serve() -> None:
         set_process_name(ASSISTANT_NAME)
@@ -243,7 +245,7 @@ def _do(link: SupervisorLink, settings: Settings, scratch: Path, started: _Assis
     try:
         with _assisted(started) as assistant:
             out = scratch / OUTPUT_FOLDER
-            result = execute(work, out, settings, reached, cache=link, kernels=link, assistant=assistant)
+            result = execute(work, out, settings, reached, cache=link, kernels=link, helpers=Helpers(assistant))
     except ConnectionError:  # no supervisor is left to report to
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the job must end with a reason

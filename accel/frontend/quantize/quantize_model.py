@@ -7,7 +7,8 @@ several methods. What the rounding of a layer's weights adds to its sums on aver
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -65,32 +66,64 @@ def quantize_model(
         InvalidModel, UnsupportedOperator, UnsupportedShape: as ``with_layers_unrolled``.
     """
     with tempfile.TemporaryDirectory() as directory:
-        light = _fold(with_layers_unrolled(model), Path(directory))
-        samples = activation_calibration.calibration_samples(light, calibration, seed)
-        equalise_channels(light, samples)
-        targets = find_targets(light, float_products=scheme.float_products)
-        grid, shifts = GRIDS[scheme.scales], scheme.scales == "power of two"
-        grids = {name: grid.with_base(base if shifts else 1) for name, base in scale_factors(targets).items()}
-        known = activation_calibration.calibrate(
-            light,
-            grids,
-            samples,
-            method=scheme.method,
-            shifted=shiftable_tensors(light, targets, scheme.zero_points),
-            layers=targets.layers,
-        )
-        errors = {} if scheme.by_channel else weight_errors(targets.layers, grids, known.feedback)
-        if shifts:
-            chosen = choose_shift_scales(light, targets, known.losses, errors, grid)
-            indices, weights = chosen.activations, chosen.weights
-        else:
-            targets = loosened_joins(light, targets, known.losses, grid)
-            indices = choose_scales(related_scale_groups(targets), known.losses, grid)
-            weights = {name: np.array([min(each, key=each.__getitem__)]) for name, each in errors.items()}
-        if scheme.by_channel:
-            weights = channel_weight_scales(targets.layers, grids)
-        activations = shared_scales(targets, indices, known.losses)
-        return Quantiser(light, targets, activations, weights, grids, known).quantised()
+        return quantize_prepared(prepare_model(model, Path(directory), calibration, seed=seed), scheme)
+
+
+@dataclass(frozen=True)
+class PreparedModel:
+    """A float model as far as its quantisation is the same for every scheme, and the samples to run.
+
+    ``model`` is folded, and its channels are equalised.
+    """
+
+    model: onnx.ModelProto
+    samples: Sequence[activation_calibration.Sample]
+
+
+def prepare_model(
+    model: onnx.ModelProto, directory: Path, calibration: Mapping[str, Array] | None = None, *, seed: int = 0
+) -> PreparedModel:
+    """Returns ``model`` prepared, its large constants in ``directory``, which must outlive it; the rest is as above.
+
+    Raises:
+        InvalidTensors, InvalidModel, UnsupportedOperator, UnsupportedShape: as :func:`quantize_model`.
+    """
+    light = _fold(with_layers_unrolled(model), directory)
+    samples = activation_calibration.calibration_samples(light, calibration, seed)
+    equalise_channels(light, samples)
+    return PreparedModel(light, samples)
+
+
+def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProto:
+    """Returns the model quantised, with all constants in it.
+
+    Raises:
+        InvalidModel: onnxruntime cannot run the model.
+    """
+    light, samples = prepared.model, prepared.samples
+    targets = find_targets(light, float_products=scheme.float_products)
+    grid, shifts = GRIDS[scheme.scales], scheme.scales == "power of two"
+    grids = {name: grid.with_base(base if shifts else 1) for name, base in scale_factors(targets).items()}
+    known = activation_calibration.calibrate(
+        light,
+        grids,
+        samples,
+        method=scheme.method,
+        shifted=shiftable_tensors(light, targets, scheme.zero_points),
+        layers=targets.layers,
+    )
+    errors = {} if scheme.by_channel else weight_errors(targets.layers, grids, known.feedback)
+    if shifts:
+        chosen = choose_shift_scales(light, targets, known.losses, errors, grid)
+        indices, weights = chosen.activations, chosen.weights
+    else:
+        targets = loosened_joins(light, targets, known.losses, grid)
+        indices = choose_scales(related_scale_groups(targets), known.losses, grid)
+        weights = {name: np.array([min(each, key=each.__getitem__)]) for name, each in errors.items()}
+    if scheme.by_channel:
+        weights = channel_weight_scales(targets.layers, grids)
+    activations = shared_scales(targets, indices, known.losses)
+    return Quantiser(light, targets, activations, weights, grids, known).quantised()
 
 
 def ensure_quantised(

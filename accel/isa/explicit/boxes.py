@@ -19,6 +19,10 @@ _AT_ONCE = 64  # values that the host computes in the time of one
 
 def boxes_of(decoded: Decoded) -> Boxes:
     """One box for each copy that moves anything; all padding is on the chip."""
+    return decoded.kept(_all_boxes)
+
+
+def _all_boxes(decoded: Decoded) -> Boxes:
     parts = [np.zeros((6, 0), np.int64)]
     for executions in executions_of(decoded):
         copy = executions.sort.instruction

@@ -135,7 +135,7 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     Raises:
         SimulationError: a deadlock, with the units, the instructions and the tokens they wait for.
     """
-    return _time(decoded, tokens, accessing(decoded))
+    return _time(decoded, tokens, decoded.kept(accessing))
 
 
 def _time(decoded: Decoded, tokens: dict[str, int], known: Accessing) -> Timing:
@@ -276,7 +276,7 @@ def variations_of(accelerator: Accelerator, family: Family) -> list[Variation]:
         tried.append(Scaled("the window", "a window of {} instructions", ["/synchronisation/window"], ["window"]))
     ports = [f"/memories/{number}/ports" for number in range(len(accelerator.memories))]
     tried.append(Scaled("the ports of the memories", "twice as many ports", ports, ["port"]))
-    known = OfLaunch(accessing)
+    known = OfLaunch(lambda decoded: decoded.kept(accessing))
 
     def timed(changed: Accelerator) -> TimeLaunch:
         if family.time is not time_launch:  # a plug-in's own

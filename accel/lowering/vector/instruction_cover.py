@@ -15,7 +15,6 @@ from typing import Any
 
 from tvm import tirx
 
-from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.semantics import Semantics
 from accel.accelerator.target import Target
@@ -77,41 +76,6 @@ class _Way:
     work: int
     steps: tuple[Statement, ...]
     value: Access
-
-
-def home_memory(accelerator: Accelerator) -> str | None:
-    """Returns the memory through which floats come and go: one that a copy loads and another one stores; else None."""
-    copies = [each for each in accelerator.instructions if isinstance(each, Copy)]
-    for memory in accelerator.memories:
-        ways = {(copy.direction, copy.dram_dtype) for copy in copies if copy.memory == memory.name}
-        if memory.dtype == FLOAT and {("load", FLOAT), ("store", FLOAT)} <= ways:
-            return memory.name
-    return None
-
-
-def runs_programs(target: Target) -> bool:
-    """Returns whether a machine runs vector programs: it computes with floats, or looks numbers up in its memories."""
-    lookups = any(meaning.typed.statement.looked_up for meaning in target.semantics)
-    return lookups or home_memory(target.accelerator) is not None
-
-
-def multiplies_floats(target: Target) -> bool:
-    """Returns whether an instruction sums products of two float32 tensors on the chip."""
-    if home_memory(target.accelerator) is None:
-        return False
-    for meaning in target.semantics:
-        statement, instruction = meaning.typed.statement, meaning.instruction
-        value = statement.value
-        if not isinstance(instruction, Compute) or statement.combiner != "+" or statement.slides:
-            continue
-        if not isinstance(value, Binary) or value.operator != "*":
-            continue
-        if not (isinstance(value.left, Access) and isinstance(value.right, Access)):
-            continue
-        memories = (operand.memory for operand in instruction.operands.values())
-        if all(target.accelerator.memory(memory).dtype == FLOAT for memory in memories):
-            return True
-    return False
 
 
 class InstructionCover:

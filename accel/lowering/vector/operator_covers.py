@@ -7,8 +7,9 @@ from tvm import ir, relax
 from accel.accelerator.target import Target
 from accel.expression.element_types import CAST_TO
 from accel.expression.syntax_tree import Access, Cast, Statement
+from accel.lowering.analysis.float_units import home_memory
 from accel.lowering.vector.covered_operators import CoveredOperator
-from accel.lowering.vector.instruction_cover import InstructionCover, Lying, UncoverableError, home_memory
+from accel.lowering.vector.instruction_cover import InstructionCover, Lying, UncoverableError
 from accel.lowering.vector.key_blocks import cover_key_blocks, cover_sum_blocks
 from accel.lowering.vector.legal_statements import Legalizer
 from accel.lowering.vector.like_operators import LikeOperators

@@ -16,6 +16,7 @@ from accel.frontend.integer_recovery.composite_functions import is_table
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
 from accel.lowering.analysis.arithmetic import operations_of
 from accel.lowering.analysis.composite import is_composite_call, read_composite
+from accel.lowering.analysis.float_units import home_memory, multiplies_floats, runs_programs
 from accel.lowering.ir.function_attributes import (
     ATTENTION,
     HOST_REASON,
@@ -46,9 +47,6 @@ from accel.lowering.vector.covered_operators import CoveredOperator
 from accel.lowering.vector.inlined_conditions import BOOL, Conditions
 from accel.lowering.vector.instruction_cover import (
     UncoverableError,
-    home_memory,
-    multiplies_floats,
-    runs_programs,
 )
 from accel.lowering.vector.key_blocks import Part, joined, moves, products_of
 from accel.lowering.vector.operator_covers import OperatorCovers

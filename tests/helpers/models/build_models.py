@@ -5,18 +5,18 @@ from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
-from accel.driver.compile_stages import requantisation
+from accel.driver.quantisation_scheme import requantisation
 from accel.driver.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from accel.isa.family_registry import family_of
 from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.float_units import home_memory
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import region_functions
 from accel.lowering.movement.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.graph_partition import partition
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
-from accel.lowering.vector.instruction_cover import home_memory
 from accel.lowering.vector.vector_partition import place_vector_programs
 from accel.program.program_model import Program
 

@@ -9,7 +9,7 @@ import pytest
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.compile_stages import scheme_of
+from accel.driver.quantisation_scheme import scheme_of
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.frontend.quantize.quantize_model import quantize_model

@@ -14,8 +14,8 @@ from tvm import ir, tirx
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator, preset_names
-from accel.driver.compile_stages import scheme_of
 from accel.driver.dry_run import plan_model
+from accel.driver.quantisation_scheme import scheme_of
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors, UnsupportedOperator

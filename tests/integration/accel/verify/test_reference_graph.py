@@ -9,7 +9,7 @@ from tvm import ir, relax
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.compile_stages import requantisation
+from accel.driver.quantisation_scheme import requantisation
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.frontend.quantize.scale_grid import Scheme

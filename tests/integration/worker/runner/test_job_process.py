@@ -14,9 +14,9 @@ import pytest
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.lowering_assistant import may_assist
 from accel.errors import InvalidProgram
 from accel.lowering.ir.function_attributes import REGION
+from accel.util.helper_process import may_help
 from examples.single import Conv, conv_model
 from tests.helpers.confined import need
 from tests.helpers.models.build_models import lower, regions
@@ -175,7 +175,7 @@ def _assistants(session: int) -> list[Path]:
     return found
 
 
-@pytest.mark.skipif(not may_assist(), reason="there is one processor, or no fork")
+@pytest.mark.skipif(not may_help(), reason="there is one processor, or no fork")
 def test_an_assistant_lowers_in_confinement_and_ends_with_its_job(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,7 +186,7 @@ def test_an_assistant_lowers_in_confinement_and_ends_with_its_job(
     session, seen = 0, ""
 
     def work(_scratch: Path, links: Mapping[str, Any]) -> None:
-        answer = links["assistant"].lower(Target(load_accelerator("vta")), str(function.attrs[REGION])).result()
+        answer = links["helpers"].assistant.lower(Target(load_accelerator("vta")), str(function.attrs[REGION])).result()
         (folder / "told").write_text(str(answer.entry is not None))
         while not (folder / "seen").exists():
             time.sleep(0.01)

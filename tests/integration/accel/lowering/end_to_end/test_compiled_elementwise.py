@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.compile_stages import requantisation
+from accel.driver.quantisation_scheme import requantisation
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.lowering.codegen.program_linking import emit

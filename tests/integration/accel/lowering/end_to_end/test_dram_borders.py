@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.compile_stages import scheme_of
 from accel.driver.fault_localization import locate_fault
+from accel.driver.quantisation_scheme import scheme_of
 from accel.driver.run_options import QuantisationOptions
 from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.lowering.codegen.program_linking import emit
