@@ -28,7 +28,7 @@ from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
-from accel.isa.kernel_library import host_cpu
+from accel.isa.kernels.kernel_library import host_cpu
 from accel.isa.vta.function.dot_product import DotProduct
 from accel.isa.vta.function.functional_table import Geometry
 from accel.isa.vta.function.vta_machine import VtaMachine

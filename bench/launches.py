@@ -19,7 +19,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Launches, Options
 from accel.errors import CyclopsError
 from accel.program_files.open_program import open_program
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from accel.report.seam_cycles import cycles_without_seams
 from accel.util.content_cache import FolderCache
 from examples.networks import NETWORKS, build

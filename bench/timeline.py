@@ -26,8 +26,8 @@ from loading.service import Service, service
 from timing import least
 
 from accel.program.program_model import Launch, Program
-from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
-from accel.report.memory_occupancy import memory_occupancy
+from accel.report.documents.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
+from accel.report.documents.memory_occupancy import memory_occupancy
 from accel.simulate.engine import simulate
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import Timeline

@@ -19,7 +19,7 @@ import httpx2
 import hypothesis
 import pytest
 
-from accel.isa.compiled_kernels import cache_folder
+from accel.isa.kernels.compiled_kernels import cache_folder
 from worker.sandbox.fork_client import ForkClient
 
 ROOT = Path(__file__).parent.parent

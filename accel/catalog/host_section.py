@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from accel.accelerator.document_places import DocumentPlaces
-from accel.accelerator.document_text import read_text
-from accel.accelerator.document_yaml import yaml_text
 from accel.accelerator.host_costs import HostCosts
+from accel.accelerator.text.document_places import DocumentPlaces
+from accel.accelerator.text.document_text import read_text
+from accel.accelerator.text.document_yaml import yaml_text
 from accel.catalog.load_accelerator import parse_accelerator
 from accel.errors import InvalidAccelerator
 

@@ -15,8 +15,8 @@ import pydantic
 
 from accel.accelerator.checks.document_checks import check_compilable, check_document
 from accel.accelerator.document import Accelerator
-from accel.accelerator.document_text import MAX_BYTES, check_size, read_text
 from accel.accelerator.require import MOST_ERRORS, together
+from accel.accelerator.text.document_text import MAX_BYTES, check_size, read_text
 from accel.errors import InvalidAccelerator
 from accel.isa.family import DocumentCheck
 from accel.isa.family_registry import family_of

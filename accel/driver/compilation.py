@@ -29,19 +29,19 @@ from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.program.program_model import Program
 from accel.program_files.program_container import little_endian, save_program
-from accel.report.graph_documents import GRAPH_FILE
-from accel.report.input_stream import StreamRun
-from accel.report.memory_documents import MemoryPlan
-from accel.report.model_graph import describe_graph
-from accel.report.report_documents import (
+from accel.report.documents.graph_documents import GRAPH_FILE
+from accel.report.documents.memory_documents import MemoryPlan
+from accel.report.documents.report_documents import (
     AttentionPlacement,
     CompiledFunction,
     FloatResult,
     HostOp,
-    Limits,
+    ProgramLimits,
     Provenance,
     Report,
 )
+from accel.report.input_stream import StreamRun
+from accel.report.model_graph import describe_graph
 from accel.simulate.engine import Simulation
 from accel.trace.trace_builder import make_trace
 from accel.util.arrays import Array
@@ -249,7 +249,7 @@ class Simulated(Compilation):
     emitted: Emitted
     simulation: Simulation
     outputs: dict[str, Array]
-    limits: Callable[[], Limits]
+    limits: Callable[[], ProgramLimits]
     stream: StreamRun | None
 
     def save(self, out: Path) -> None:
@@ -297,7 +297,7 @@ class Verified(Compilation):
     buffers: Buffers
     simulation: Simulation
     outputs: dict[str, Array]
-    limits: Callable[[], Limits]
+    limits: Callable[[], ProgramLimits]
     stream: StreamRun | None
     unverified: str
     regions: RegionCache | None

@@ -56,8 +56,8 @@ from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.lowering.vector.vector_partition import place_vector_programs
 from accel.program.program_model import Program, renamed
 from accel.report.attention_placements import attention_placements
+from accel.report.documents.report_documents import CompiledFunction
 from accel.report.host_ops import host_ops
-from accel.report.report_documents import CompiledFunction
 from accel.simulate.engine import simulate
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.util.safe_names import tensor_fault

@@ -32,11 +32,11 @@ from accel.lowering.ir.function_attributes import LAUNCHES, dump_region, load_la
 from accel.lowering.ir.host_runs import LaunchRun, split_main, wholes
 from accel.region.kinds import VectorRegion
 from accel.region.tilings import Tiling
+from accel.report.documents.plan_documents import Plan, PlannedLaunch, PlannedNode, UsedInstruction
+from accel.report.documents.report_documents import HostOp, Macs
 from accel.report.job_report import half_range_warnings, model_warnings, rounding_warnings
-from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode, UsedInstruction
 from accel.report.planned_launches import planned_launch, planned_program, used_instructions
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
-from accel.report.report_documents import HostOp, Macs
 from accel.verify.input_tensors import Tensors
 
 _AS_USUAL = Options()

@@ -26,11 +26,11 @@ from accel.frontend.quantize.quantize_model import is_quantised
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
 from accel.joining.input_stream import stream_program
+from accel.report.documents.report_documents import CompiledFunction
 from accel.report.input_stream import StreamRun, stream_document, stream_run
 from accel.report.job_memory import memory_plan
 from accel.report.job_report import half_range_warnings, make_report, model_warnings, rounding_warnings, run_warnings
 from accel.report.program_limits import begin_limits
-from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
 from accel.util.deadline import OutOfTimeError

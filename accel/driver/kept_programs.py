@@ -29,7 +29,7 @@ from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph,
 from accel.lowering.partition.graph_partition import RegionChoice
 from accel.program.program_model import Program
 from accel.program_files.program_container import load_program
-from accel.report.report_documents import AttentionPlacement, FloatResult, HostOp, Provenance, TensorQuality
+from accel.report.documents.report_documents import AttentionPlacement, FloatResult, HostOp, Provenance, TensorQuality
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.util.whole_files import write_whole
 from accel.verify.input_tensors import Tensors

@@ -22,8 +22,8 @@ from accel.joining.joined_launches import with_joined_steps
 from accel.lowering.codegen.program_linking import outline
 from accel.lowering.ir.function_attributes import LAUNCHES, LaunchInfo, dump_region, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main
+from accel.report.documents.end_to_end_documents import EndToEnd, EndToEndStep
 from accel.report.end_to_end import planned_end_to_end
-from accel.report.end_to_end_documents import EndToEnd, EndToEndStep
 
 Reasons = Mapping[str, str]
 """Nodes that are left to the host, each with the reason."""

@@ -26,8 +26,8 @@ from accel.driver.stage_chain import Phase, StageChain, StageInfo
 from accel.driver.stage_dumps import Dumps
 from accel.errors import InternalError
 from accel.frontend.read.load_model import LoadedModel, load_externalized
+from accel.report.documents.report_documents import Report, StageTime
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
-from accel.report.report_documents import Report, StageTime
 from accel.util.content_cache import CacheStore
 from accel.util.free_memory import release_free_memory
 from accel.util.thread_turns import short_turns

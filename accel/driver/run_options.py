@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from accel.frontend.quantize.scale_grid import CalibrationMethod
 from accel.frontend.read.model_info import Axes
-from accel.report.report_documents import Engine
+from accel.report.documents.report_documents import Engine
 
 Schedule = Literal["auto", "quick", "timed"]
 """How a tiling is chosen: by the planner's estimates alone, or by timing those that it prices alike."""

@@ -9,8 +9,8 @@ import numpy as np
 from accel.catalog.load_accelerator import canonical
 from accel.driver.run_options import SimulateOptions, StageProgress
 from accel.program.program_model import Program
+from accel.report.documents.report_documents import SimulationReport, SimulationSummary
 from accel.report.provenance import NO_SOURCES, Sources, provenance
-from accel.report.report_documents import SimulationReport, SimulationSummary
 from accel.report.simulation_report import make_simulation_report, make_simulation_summary
 from accel.simulate.engine import Simulation, simulate
 from accel.trace.trace_builder import make_trace

@@ -12,7 +12,7 @@ from tvm.ir.instrument import pass_instrument
 from tvm_ffi import structural_equal
 
 from accel.program.program_model import Launch, Program
-from accel.report.dump_documents import PASSES_FILE, DumpedPass, DumpedStage, DumpIndex
+from accel.report.documents.dump_documents import PASSES_FILE, DumpedPass, DumpedStage, DumpIndex
 from accel.util.whole_files import write_whole
 
 _SHOWN_ELEMENTS = 64  # of a constant, in the text of a model

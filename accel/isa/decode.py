@@ -13,8 +13,8 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy, Instruction
 from accel.errors import Diagnosis, SimulationError
 from accel.isa import decode_kernel as kernel
-from accel.isa.compiled_kernels import Signature
-from accel.isa.kernel_types import MATRIX, VECTOR, Array
+from accel.isa.kernels.compiled_kernels import Signature
+from accel.isa.kernels.kernel_types import MATRIX, VECTOR, Array
 from accel.util.arrays import Int64, Words
 from accel.util.same_object import SameObject
 

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from accel.isa.compiled_kernels import compiled
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64, Words
 
 # columns of the fields

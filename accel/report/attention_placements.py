@@ -6,7 +6,7 @@ from tvm import ir
 
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
 from accel.lowering.ir.function_attributes import ATTENTION, AttentionChoice, load_choices
-from accel.report.report_documents import AttentionCosts, AttentionPlacement
+from accel.report.documents.report_documents import AttentionCosts, AttentionPlacement
 
 
 def attention_placements(module: ir.IRModule) -> tuple[AttentionPlacement, ...]:

@@ -17,9 +17,16 @@ from accel.host.operator_work import OperatorWork, graph_work
 from accel.isa.family import FencesLaunches
 from accel.isa.family_registry import family_of
 from accel.program.program_model import HostStep, Launch, Program, joined_groups
-from accel.report.end_to_end_documents import EndToEnd, EndToEndStep, ModelledHost, PartTime, TimeDetail, TimePart
+from accel.report.documents.end_to_end_documents import (
+    EndToEnd,
+    EndToEndStep,
+    ModelledHost,
+    PartTime,
+    TimeDetail,
+    TimePart,
+)
+from accel.report.documents.report_documents import ReportedLayer
 from accel.report.layer_report import network_bound
-from accel.report.report_documents import Layer
 from accel.util.arrays import Words
 
 _NONE = "host costs nothing: the accelerator's document says none"
@@ -64,7 +71,7 @@ HostWorks = Sequence[Sequence[OperatorWork]]
 """What the operators of each host step of a program have to do."""
 
 
-def program_end_to_end(program: Program, layers: Sequence[Layer], works: HostWorks | None) -> EndToEnd:
+def program_end_to_end(program: Program, layers: Sequence[ReportedLayer], works: HostWorks | None) -> EndToEnd:
     """Returns the end-to-end time of a program that was timed.
 
     Args:
@@ -77,7 +84,7 @@ def program_end_to_end(program: Program, layers: Sequence[Layer], works: HostWor
     return _of_program(program, list(_cycles_and_bounds(layers)), works, bounded=True)
 
 
-def _cycles_and_bounds(layers: Sequence[Layer]) -> Iterator[tuple[int, int]]:
+def _cycles_and_bounds(layers: Sequence[ReportedLayer]) -> Iterator[tuple[int, int]]:
     """The cycles of each layer, and the least that it could take: of those that run as one the first has it of all."""
     for first, *more in joined_groups(layers, lambda layer: layer.joined):
         bound = network_bound([first, *more]) if more else None
@@ -273,7 +280,7 @@ def crossing_tensors(steps: Sequence[PricedStep], tensors: DramTensors) -> list[
     return found
 
 
-def with_overheads(layers: Sequence[Layer], found: EndToEnd | None) -> list[Layer]:
+def with_overheads(layers: Sequence[ReportedLayer], found: EndToEnd | None) -> list[ReportedLayer]:
     """Returns the layers with what each launch of them costs the host."""
     launches = [] if found is None else [step for step in found.steps if step.kind == "launch"]
     if not launches:

@@ -19,6 +19,7 @@ from accel.lowering.ir.function_attributes import (
     VECTOR_REASONS,
     load_launches,
 )
+from accel.report.documents.report_documents import HostOp
 from accel.report.host_reasons import (
     HostGraphFacts,
     composed_reason,
@@ -28,7 +29,6 @@ from accel.report.host_reasons import (
     recurrent_reason,
     vector_reason,
 )
-from accel.report.report_documents import HostOp
 
 _LATE_ZERO_POINT = "the zero point of its data, known at run time alone, is taken off its int32 result"
 _QUANTISED = frozenset(op for _, op in OPERATORS)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from accel.isa.family_registry import family_of
-from accel.report.end_to_end_documents import EndToEnd
-from accel.report.stream_documents import InputStream
+from accel.report.documents.end_to_end_documents import EndToEnd
+from accel.report.documents.stream_documents import InputStream
 from accel.simulate.engine import LaunchResult, Simulation
 
 

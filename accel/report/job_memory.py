@@ -7,7 +7,7 @@ import numpy as np
 
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.program.program_model import Launch, Program
-from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory, Role
+from accel.report.documents.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory, Role
 from accel.simulate.engine import LaunchResult, Simulation
 from accel.util.arrays import Int64
 

@@ -11,16 +11,7 @@ from accel.frontend.quantize.scale_constraints import padded_tensors
 from accel.frontend.read.model_info import ModelInfo
 from accel.host.operator_work import operations as operations_of
 from accel.program.program_model import Program
-from accel.report.end_to_end import HostWorks, program_end_to_end, with_overheads
-from accel.report.layer_report import (
-    layers_of,
-    machine_of,
-    network_bound,
-    program_traffic,
-    total_account,
-    total_energy,
-)
-from accel.report.report_documents import (
+from accel.report.documents.report_documents import (
     Arithmetic,
     HostOp,
     Macs,
@@ -29,6 +20,15 @@ from accel.report.report_documents import (
     Quality,
     Report,
     WarningKind,
+)
+from accel.report.end_to_end import HostWorks, program_end_to_end, with_overheads
+from accel.report.layer_report import (
+    layers_of,
+    machine_of,
+    network_bound,
+    program_traffic,
+    total_account,
+    total_energy,
 )
 from accel.report.run_traffic import energy_of_run
 from accel.report.simulation_report import (

@@ -10,7 +10,7 @@ from accel.errors import InvalidAccelerator
 from accel.isa.family import Timing, dram_traffic
 from accel.isa.family_registry import family_of
 from accel.program.program_model import Program
-from accel.report.report_documents import CycleAccount, Layer, Machine, NetworkBound, Roofline
+from accel.report.documents.report_documents import CycleAccount, Machine, NetworkBound, ReportedLayer, Roofline
 from accel.report.run_traffic import DramTraffic, traffic_of
 from accel.simulate import cycle_account
 from accel.simulate.engine import LaunchResult, Simulation
@@ -19,13 +19,13 @@ from accel.util.arrays import Bools, Int64
 _HALF = 0.5
 
 
-def layers_of(simulation: Simulation, accelerator: Accelerator) -> list[Layer]:
+def layers_of(simulation: Simulation, accelerator: Accelerator) -> list[ReportedLayer]:
     """The report of every launch as it ran."""
     gemm = _contraction(accelerator)
     return [_layer(result, accelerator, gemm) for result in simulation.launches]
 
 
-def _layer(result: LaunchResult, accelerator: Accelerator, gemm: Contraction | None) -> Layer:
+def _layer(result: LaunchResult, accelerator: Accelerator, gemm: Contraction | None) -> ReportedLayer:
     family, launch, timing, decoded = family_of(accelerator), result.launch, result.timing, result.decoded
     work = family.work(decoded)
     read, written = dram_traffic(family.boxes(decoded))
@@ -33,7 +33,7 @@ def _layer(result: LaunchResult, accelerator: Accelerator, gemm: Contraction | N
     cycles = timing.cycles if timing else 0
     limit, share = _limit(timing) if timing else ("", 0.0)
     best = work.macs_per_cycle or (gemm.macs if gemm else 0)
-    return Layer(
+    return ReportedLayer(
         name=launch.name,
         op=launch.op,
         nodes=list(launch.nodes),
@@ -68,7 +68,7 @@ def _roofline(macs: int, cycles: int, peak: float, moved: tuple[int, int]) -> Ro
     )
 
 
-def machine_of(layers: list[Layer], simulation: Simulation, accelerator: Accelerator) -> Machine:
+def machine_of(layers: list[ReportedLayer], simulation: Simulation, accelerator: Accelerator) -> Machine:
     """Returns the lines of the roofline that ``layers`` are in."""
     peak = max((layer.roofline.peak for layer in layers if layer.roofline is not None), default=0.0)
     gemm, bus_bytes = _contraction(accelerator), None
@@ -82,7 +82,7 @@ def machine_of(layers: list[Layer], simulation: Simulation, accelerator: Acceler
     )
 
 
-def network_bound(layers: Sequence[Layer]) -> NetworkBound | None:
+def network_bound(layers: Sequence[ReportedLayer]) -> NetworkBound | None:
     """Returns what no schedule of the layers goes below; None where there are none."""
     if not layers:
         return None
@@ -109,13 +109,13 @@ def total_account(simulation: Simulation) -> CycleAccount | None:
     return account_document(cycle_account.merge_accounts(accounts))
 
 
-def total_energy(layers: list[Layer]) -> float | None:
+def total_energy(layers: list[ReportedLayer]) -> float | None:
     """Returns the picojoules of all launches; None where the document states no energies."""
     known = [layer.energy_pj for layer in layers if layer.energy_pj is not None]
     return sum(known) if known else None
 
 
-def program_traffic(program: Program, layers: list[Layer]) -> DramTraffic:
+def program_traffic(program: Program, layers: list[ReportedLayer]) -> DramTraffic:
     """Returns the DRAM traffic of a run of the program whose launches are ``layers``."""
     read, written = sum(layer.bytes_read for layer in layers), sum(layer.bytes_written for layer in layers)
     return traffic_of(program, bytes_read=read, bytes_written=written)

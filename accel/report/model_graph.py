@@ -7,7 +7,7 @@ import onnx
 from onnx import helper
 
 from accel.frontend.onnx_model.node_origins import origins_of
-from accel.report.graph_documents import GraphNode, GraphTensor, ModelGraph
+from accel.report.documents.graph_documents import GraphNode, GraphTensor, ModelGraph
 
 
 def describe_graph(model: onnx.ModelProto, types: Mapping[str, onnx.ValueInfoProto]) -> ModelGraph:

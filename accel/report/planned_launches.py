@@ -9,7 +9,13 @@ from accel.lowering.analysis.epilogue_planning import composite_operators
 from accel.lowering.ir.function_attributes import LaunchInfo
 from accel.lowering.kinds.registry import launch_kind
 from accel.region.kinds import AnyRegion, Region, VectorRegion
-from accel.report.plan_documents import PlannedLaunch, PlannedProgram, PlannedStream, PlannedTiling, UsedInstruction
+from accel.report.documents.plan_documents import (
+    PlannedLaunch,
+    PlannedProgram,
+    PlannedStream,
+    PlannedTiling,
+    UsedInstruction,
+)
 
 _ON_HOST = ("requantize", "clip")  # where the host finishes a composite
 

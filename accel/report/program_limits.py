@@ -12,7 +12,7 @@ from accel.isa.decode import Decoded
 from accel.isa.family import LaunchTime, Timing, Variation
 from accel.isa.family_registry import family_of
 from accel.program.program_model import Program
-from accel.report.report_documents import Change, FieldDifference, Limits
+from accel.report.documents.report_documents import Change, FieldDifference, ProgramLimits
 from accel.simulate.cycle_account import Shares, merge_accounts
 from accel.simulate.engine import MANY, LaunchResult, Simulation, decoded_together, part_ends
 
@@ -21,7 +21,7 @@ _MANY_PIECES = 5_000  # from there clocks take longer than the Python around the
 _LITTLE = 0.01  # share of the cycles below which a change does not help
 
 
-def limits_of(program: Program, simulation: Simulation, *, every: bool = False) -> Limits:
+def limits_of(program: Program, simulation: Simulation, *, every: bool = False) -> ProgramLimits:
     """Returns what each change would save; nothing is compiled, and what the program does stays the same.
 
     Unless ``every`` change is wanted, a program too large to be timed as often is timed only with those that may take
@@ -40,10 +40,12 @@ def limits_of(program: Program, simulation: Simulation, *, every: bool = False) 
     threads = 2 if pieces > _MANY_PIECES else 1
     changes = sorted(_changes(tried, program, simulation, threads), key=lambda change: change.cycles)
     left = f"{len(known) - len(tried)} of {len(known)} changes were not tried, as the program is large: ask for all"
-    return Limits(sentence=_sentence(changes), changes=changes, left_out=left if len(tried) < len(known) else None)
+    return ProgramLimits(
+        sentence=_sentence(changes), changes=changes, left_out=left if len(tried) < len(known) else None
+    )
 
 
-def begin_limits(program: Program, simulation: Simulation, *, every: bool) -> Callable[[], Limits]:
+def begin_limits(program: Program, simulation: Simulation, *, every: bool) -> Callable[[], ProgramLimits]:
     """Returns what returns :func:`limits_of`, in a thread from now on where the clocks take long and little memory."""
     wanted = partial(limits_of, program, simulation, every=every)
     largest = max((result.launch.count for result in simulation.launches), default=0)
@@ -68,8 +70,8 @@ def _by_cause(total: Shares) -> Counter[str]:
     return found
 
 
-def _nothing(reason: str) -> Limits:
-    return Limits(sentence=None, changes=[], left_out=reason)
+def _nothing(reason: str) -> ProgramLimits:
+    return ProgramLimits(sentence=None, changes=[], left_out=reason)
 
 
 def _changes(variations: Sequence[Variation], program: Program, simulation: Simulation, threads: int) -> list[Change]:

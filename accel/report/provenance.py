@@ -12,7 +12,7 @@ from pydantic import ConfigDict
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import accelerator_id
-from accel.report.report_documents import DocumentSource, Provenance, Versions
+from accel.report.documents.report_documents import DocumentSource, Provenance, Versions
 from accel.util.content_cache import installed_version, sources_digest
 
 

@@ -5,7 +5,7 @@ from pydantic import Field
 
 from accel.accelerator.document import Accelerator
 from accel.program.program_model import HostStep, Program
-from accel.report.end_to_end_documents import EndToEndTime
+from accel.report.documents.end_to_end_documents import EndToEndTime
 
 
 class ResidentTraffic(pydantic.BaseModel):

@@ -9,22 +9,12 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
-from accel.isa.calibration import timing_model
 from accel.isa.family import TimedAlone
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Erratum, ErratumKind, Hazards, Race, Stale, Unwritten
+from accel.isa.recorded.calibration import timing_model
 from accel.program.program_model import HostStep, Launch, Program
-from accel.report.end_to_end import program_end_to_end, with_overheads
-from accel.report.layer_report import (
-    layers_of,
-    machine_of,
-    network_bound,
-    program_traffic,
-    total_account,
-    total_energy,
-)
-from accel.report.program_limits import limits_of
-from accel.report.report_documents import (
+from accel.report.documents.report_documents import (
     Engine,
     Instruction,
     LaunchCycles,
@@ -38,6 +28,16 @@ from accel.report.report_documents import (
     StaleRecord,
     UnitTime,
 )
+from accel.report.end_to_end import program_end_to_end, with_overheads
+from accel.report.layer_report import (
+    layers_of,
+    machine_of,
+    network_bound,
+    program_traffic,
+    total_account,
+    total_energy,
+)
+from accel.report.program_limits import limits_of
 from accel.report.run_traffic import energy_of_run
 from accel.simulate.engine import Simulation, decoded_together, last_writer
 from accel.simulate.machine_state import segment_view

@@ -17,11 +17,11 @@ from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.errors import InvalidAccelerator
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.decode import Decoded
 from accel.isa.family import PREVIOUS, Activity, Timing
 from accel.isa.family_registry import family_of
-from accel.isa.kernel_types import MATRIX, VECTOR
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import MATRIX, VECTOR
 from accel.util.arrays import Int64, Signed
 from accel.util.same_object import SameObject
 

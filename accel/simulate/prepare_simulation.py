@@ -1,8 +1,8 @@
 """Compilation of what simulations run, ahead of time: once an installation, and then loaded from the disk.
 
-A family's kernels (:mod:`accel.isa.compiled_kernels`) are the same for all its documents; what TVM compiles is a kernel
-for each kind of document (:mod:`accel.isa.kernel_library`). Both lie in folders that every process of the
-user reads (:func:`accel.isa.compiled_kernels.cache_home`), and that only trusted ones write to.
+A family's kernels (:mod:`accel.isa.kernels.compiled_kernels`) are the same for all its documents; what TVM compiles is
+a kernel for each kind of document (:mod:`accel.isa.kernels.kernel_library`). Both lie in folders that every process of
+the user reads (:func:`accel.isa.kernels.compiled_kernels.cache_home`), and that only trusted ones write to.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, preset_names
 from accel.errors import CyclopsError
 from accel.isa import decode
-from accel.isa.compiled_kernels import Signature, cache_folder, imports_digest
 from accel.isa.family import KernelProvider, KernelSource
 from accel.isa.family_registry import family, family_of
-from accel.isa.kernel_library import adopt_code, find_kernel, load_kernel
+from accel.isa.kernels.compiled_kernels import Signature, cache_folder, imports_digest
+from accel.isa.kernels.kernel_library import adopt_code, find_kernel, load_kernel
 from accel.isa.native import kept_code
 from accel.isa.native.machine_code import host
 from accel.simulate import cycle_account

@@ -11,7 +11,7 @@ from accel.frontend.legalize.qdq_form import in_qdq_form
 from accel.frontend.quantize.quantize_model import is_quantised
 from accel.frontend.quantize.unrounded_model import unrounded_model
 from accel.frontend.read.model_info import ModelInfo
-from accel.report.report_documents import Quality
+from accel.report.documents.report_documents import Quality
 from accel.util.arrays import Array
 from accel.verify.input_tensors import Tensors
 from accel.verify.output_comparison import cosine, outputs_by_onnxruntime, sqnr_db

@@ -24,7 +24,7 @@ from accel.host.host_operators import work_of
 from accel.host.json_fields import Tensor
 from accel.host.onnx_calls import OnnxCall, read_onnx_call
 from accel.lowering.ir.host_runs import HostRun, LaunchRun, free_vars, main_results, split_main
-from accel.report.report_documents import FloatResult
+from accel.report.documents.report_documents import FloatResult
 from accel.util.arrays import Array
 from accel.util.deadline import Deadline, OutOfTimeError
 from accel.verify.onnx_reference import ModelNodes

@@ -11,7 +11,7 @@ from accel.frontend.integer_recovery.quantised_activations import Activation
 from accel.frontend.onnx_model.channel_factors import channel_factors
 from accel.frontend.onnx_model.ort_session import with_outputs
 from accel.frontend.onnx_model.shape_inference import without_weights
-from accel.report.report_documents import TensorQuality
+from accel.report.documents.report_documents import TensorQuality
 from accel.util.arrays import Array
 from accel.util.safe_names import tensor_fault
 from accel.verify.input_tensors import Tensors

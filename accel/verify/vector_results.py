@@ -12,7 +12,7 @@ from accel.lowering.ir.host_runs import LaunchRun, split_main
 from accel.program.program_model import Program
 from accel.region.kinds import VectorRegion
 from accel.region.vector_program import VectorProgram
-from accel.report.report_documents import FloatResult
+from accel.report.documents.report_documents import FloatResult
 from accel.simulate.engine import Simulation
 from accel.simulate.machine_state import segment_view
 from accel.util.arrays import Array

@@ -28,7 +28,7 @@ def check(
 
     Exit status: 0 it can be used, 1 it cannot: then each error, its line, what stands there, and what could.
     """
-    from accel.accelerator.document_text import MAX_BYTES
+    from accel.accelerator.text.document_text import MAX_BYTES
     from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator
     from accel.errors import CyclopsError
     from service.cli.accelerator_table import print_accelerator
@@ -67,7 +67,7 @@ def show(
     as_yaml: Annotated[bool, typer.Option("--yaml", help="YAML, without what is as it would be by default.")] = False,
 ) -> None:
     """Print a whole document, as JSON or YAML: to begin one of your own from. Exit status: 0 done, 1 there is none."""
-    from accel.accelerator.document_yaml import accelerator_yaml
+    from accel.accelerator.text.document_yaml import accelerator_yaml
     from accel.catalog.load_accelerator import load_accelerator
     from accel.errors import CyclopsError
 
@@ -96,7 +96,7 @@ def derive(
     Of a Gemmini the keys are its `parameters`; of a VTA those of `vta_config.json` and of `variant`. A value is JSON,
     or else a text. Exit status: 0 done, 1 there is no such accelerator.
     """
-    from accel.accelerator.document_yaml import accelerator_yaml
+    from accel.accelerator.text.document_yaml import accelerator_yaml
     from accel.catalog.derive_accelerator import derive_accelerator
     from accel.catalog.load_accelerator import load_accelerator
     from accel.errors import CyclopsError, InvalidAccelerator

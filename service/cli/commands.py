@@ -209,14 +209,14 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     )
     with nullcontext() if calibration else begun_quantisation(model, accelerator, options) as ahead:
         with collection_paused():
-            from service.cli.local_run import run_local
+            from service.cli.local.local_run import run_local
             from worker.execution.job_inputs import ModelJobInputs
 
         work = ModelJobInputs(model, accelerator, options, inputs, calibration)
         settings = local_settings()
         then = None
         if changes:
-            from service.cli.local_changes import print_changes
+            from service.cli.local.local_changes import print_changes
 
             then = partial(print_changes, work, settings=settings, out=out, cache=cache)
         code = run_local(work, settings, out, cache, as_json=as_json, html=html, ahead=ahead, then=then)
@@ -250,13 +250,13 @@ def simulate(  # noqa: PLR0913, PLR0917  each is an option of the command
     end, 2 the input was refused.
     """
     with collection_paused():
-        from service.cli.local_run import run_local
+        from service.cli.local.local_run import run_local
         from worker.execution.job_inputs import ProgramJobInputs
         from worker.records.job_request import JobOptions
 
     options = JobOptions(seed=seed, engine=engine, limits=limits)
     if jsonl:
-        from service.cli.many_programs import simulate_many
+        from service.cli.local.many_programs import simulate_many
 
         if out is not None or html is not None or as_json:
             raise typer.BadParameter("it goes without --out, --html and --json", param_hint="--jsonl")
@@ -281,7 +281,7 @@ def calibrate(
     Exit status: 0 done, however near it came, 2 the recordings or the document were refused.
     """
     with collection_paused():
-        from service.cli.calibration import calibrate_local
+        from service.cli.local.calibration import calibrate_local
 
     raise typer.Exit(calibrate_local(folder, accelerator, out, as_json=as_json))
 
@@ -306,7 +306,7 @@ def plan(  # noqa: PLR0913, PLR0917  each is an option of the command
     Exit status: 0 done, 1 the model could not be planned, 2 the input was refused.
     """
     with collection_paused():
-        from service.cli.local_plan import plan_local
+        from service.cli.local.local_plan import plan_local
         from worker.execution.job_inputs import ModelJobInputs
         from worker.records.job_request import JobOptions
 
@@ -337,7 +337,7 @@ def trace(
     ] = None,
 ) -> None:
     """Write the trace that a run left in another form. Exit status: 0 done, 1 it cannot be written, 2 refused."""
-    from service.cli.trace_export import write_trace
+    from service.cli.local.trace_export import write_trace
 
     raise typer.Exit(write_trace(directory, form, out, (events, begin, end), clock_mhz))
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from accel.errors import CyclopsError, InvalidReport
-from accel.report.comparison import MOST_BYTES, Run, compare_runs, read_document, read_report
-from accel.report.comparison_documents import CauseDifference, ComparedRun, Comparison
-from accel.report.report_documents import FieldDifference
+from accel.report.compare.comparison import MOST_BYTES, Run, compare_runs, read_document, read_report
+from accel.report.documents.comparison_documents import CauseDifference, ComparedRun, Comparison
+from accel.report.documents.report_documents import FieldDifference
 from service.cli.remote_runs import Services, fetch_run, job_address
 from service.cli.report_tables import print_title
 from worker.records.problem_details import problem_of

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 
 from accel.errors import InvalidReport
-from accel.report.comparison import MOST_BYTES, Run, read_document, read_report
+from accel.report.compare.comparison import MOST_BYTES, Run, read_document, read_report
 
 _JOB = r"[0-9a-f]{32}|latest"
 _PATH = re.compile(rf"(?P<before>.*?)/(?:v1/)?jobs/(?P<job>{_JOB})(?:/.*)?")

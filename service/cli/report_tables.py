@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from accel.report.verdicts import EQUAL_DB, end_to_end_line, report_verdict, simulation_verdict, stream_line
+from accel.report.documents.verdicts import EQUAL_DB, end_to_end_line, report_verdict, simulation_verdict, stream_line
 
 Report = Mapping[str, Any]
 

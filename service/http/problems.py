@@ -17,7 +17,7 @@ from starlette.routing import Match
 from accel import errors
 from accel.errors import CyclopsError
 from service.http.request_context import REQUEST_ID_FIELD, REQUEST_ID_HEADER, request_id
-from worker.records.list_order import CursorError
+from worker.records.listing.list_order import CursorError
 from worker.records.problem_details import INTERNAL, FieldError, Problem, problem_of
 from worker.records.upload_locks import BeingDeletedError
 from worker.sandbox.confined_tasks import RefusedError

@@ -12,7 +12,7 @@ from worker.records.annotations import Annotations, Note, Tags
 from worker.records.job_artifacts import Artifact
 from worker.records.job_record import Job
 from worker.records.job_request import JobRequest, contradiction, require_target
-from worker.records.list_order import SORTED_CURSOR
+from worker.records.listing.list_order import SORTED_CURSOR
 from worker.records.uploads import Model, ProgramInfo, Tensors
 from worker.webhooks.deliveries import Delivery
 from worker.webhooks.targets import Webhook

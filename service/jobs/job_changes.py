@@ -11,18 +11,18 @@ import pydantic
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
-from accel.accelerator.document_text import MAX_BYTES
+from accel.accelerator.text.document_text import MAX_BYTES
 from accel.catalog.load_accelerator import checked_accelerator
-from accel.report.changed_documents import ChangedDocument, DescribedChange
+from accel.report.compare.changed_documents import ChangedDocument, DescribedChange
 from service.auth.rate_limits import RateCounter
 from service.context import Context
 from service.http.problems import ProblemError
 from service.http.resources import JobSubmission
 from service.jobs.submission import submit
-from worker.records.job_index import JobSelection
-from worker.records.job_listing import page_of_jobs
 from worker.records.job_record import Job, State
 from worker.records.job_request import JobRequest
+from worker.records.listing.job_index import JobSelection
+from worker.records.listing.job_listing import page_of_jobs
 from worker.sandbox.confined_tasks import RefusedError
 
 _DOCUMENT = "accelerator.json"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pydantic
 from pydantic import Field
 
-from accel.report.graph_documents import GraphNode, ModelGraph
+from accel.report.documents.graph_documents import GraphNode, ModelGraph
 
 BoxKind = Literal["launch", "host", "folded", "input", "output"]
 

@@ -8,8 +8,8 @@ from starlette.concurrency import run_in_threadpool
 from service.auth.caller import CurrentCaller
 from service.context import JobContext, RequestJobs
 from service.http.problems import ProblemError
-from worker.records.job_index import JobSelection
-from worker.records.job_listing import page_of_jobs
+from worker.records.listing.job_index import JobSelection
+from worker.records.listing.job_listing import page_of_jobs
 
 LATEST = "latest"
 

@@ -11,12 +11,12 @@ from service.http.problems import ProblemError, refused_cursors
 from service.http.resources import SORT, SearchText
 from worker.records.accelerator_store import is_uploaded
 from worker.records.annotations import MOST_TAG, MOST_TAGS
-from worker.records.job_index import JobSelection
-from worker.records.job_listing import IndexIncompleteError, page_of_jobs, rows_of_jobs
 from worker.records.job_record import Job, State
 from worker.records.job_request import DIGEST
-from worker.records.job_row import NEWEST, JobRow, JobSort, Verified
-from worker.records.list_order import search_words
+from worker.records.listing.job_index import JobSelection
+from worker.records.listing.job_listing import IndexIncompleteError, page_of_jobs, rows_of_jobs
+from worker.records.listing.job_row import NEWEST, JobRow, JobSort, Verified
+from worker.records.listing.list_order import search_words
 
 _RETRY = {"Retry-After": "5"}
 TagText = Annotated[str, Query(max_length=MOST_TAG)]

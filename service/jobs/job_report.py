@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import pydantic
 
-from accel.report.end_to_end_documents import PARTS
-from accel.report.end_to_end_spans import part_spans
-from accel.report.memory_documents import MemoryPlan
-from accel.report.memory_occupancy import memory_occupancy
-from accel.report.report_documents import Report, SimulationReport
+from accel.report.documents.end_to_end_documents import PARTS
+from accel.report.documents.end_to_end_spans import part_spans
+from accel.report.documents.memory_documents import MemoryPlan
+from accel.report.documents.memory_occupancy import memory_occupancy
+from accel.report.documents.report_documents import Report, SimulationReport
 from accel.trace.perfetto.modelled_tracks import ModelledSpan
 from worker.records.job_artifacts import Artifacts
 

@@ -11,8 +11,7 @@ import pydantic
 from fastapi import Query
 from pydantic import Field
 
-from accel.report.report_documents import DocumentSource
-from accel.report.run_figures import (
+from accel.report.compare.run_figures import (
     FIGURES,
     FigureColumn,
     FigureName,
@@ -21,13 +20,14 @@ from accel.report.run_figures import (
     Value,
     differing_parameters,
 )
+from accel.report.documents.report_documents import DocumentSource
 from service.context import Context
 from service.http.resources import SearchText
 from service.jobs.job_list import JobQuery, TagText, job_rows
 from worker.records.annotations import MOST_TAGS, Tags
 from worker.records.job_record import Job
 from worker.records.job_request import DIGEST
-from worker.records.job_row import JobRow, Verified
+from worker.records.listing.job_row import JobRow, Verified
 
 MOST_RUNS = 500
 _RUNS = 200

@@ -6,7 +6,7 @@ import pydantic
 from fastapi import APIRouter
 from pydantic import Field
 
-from accel.accelerator.document_text import MAX_BYTES
+from accel.accelerator.text.document_text import MAX_BYTES
 from accel.frontend.onnx_model.model_limits import LIMITS
 from accel.isa.family_registry import family_names
 from service.auth.caller import NO_OWNER, CurrentCaller

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.document_text import MAX_BYTES
-from accel.accelerator.document_yaml import accelerator_yaml
+from accel.accelerator.text.document_text import MAX_BYTES
+from accel.accelerator.text.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import accelerator_id, preset_yaml
 from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
@@ -28,7 +28,7 @@ from service.http.resources import SORT, AcceleratorCursor, AcceleratorSummary, 
 from service.uploads.receive import label_of, receive_file
 from service.uploads.stored import LabelOfUpload
 from worker.records.accelerator_store import is_uploaded
-from worker.records.list_order import Position, Sort, has_words, search_words
+from worker.records.listing.list_order import Position, Sort, has_words, search_words
 
 router = APIRouter(prefix="/v1/accelerators", tags=["accelerators"])
 LABEL = "Cyclops-Label"

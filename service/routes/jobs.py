@@ -8,8 +8,8 @@ import redis
 from fastapi import APIRouter, Depends, Header, Query, Response
 from starlette.concurrency import run_in_threadpool
 
-from accel.accelerator.document_text import MAX_BYTES
-from accel.report.plan_documents import Plan
+from accel.accelerator.text.document_text import MAX_BYTES
+from accel.report.documents.plan_documents import Plan
 from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
 from service.context import JobContext, RequestContext, RequestJobs

@@ -13,7 +13,7 @@ from service.http.conditional import send_blob
 from service.http.problems import refused_cursors
 from service.http.resources import Page
 from worker.identity.ownership import Label
-from worker.records.list_order import search_words
+from worker.records.listing.list_order import search_words
 from worker.records.uploads import LATEST_UPLOAD, Document, StoredUpload, Uploads
 
 Resource = TypeVar("Resource", bound=pydantic.BaseModel)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import yaml
 
-from accel.accelerator.document_text import MAX_BYTES
-from accel.accelerator.document_yaml import accelerator_yaml
+from accel.accelerator.text.document_text import MAX_BYTES
+from accel.accelerator.text.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
 from accel.errors import CyclopsError
 from tests.fuzz.document_mutations import Document, mutated

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx2
 
-from accel.isa.compiled_kernels import cache_folder
+from accel.isa.kernels.compiled_kernels import cache_folder
 from tests.helpers import processes
 from tests.helpers.buckets import BucketServer
 from tests.helpers.tls import Certificates, tls_proxy

@@ -4,23 +4,23 @@ from typing import Any
 
 from accel.accelerator.timing_model import TimingModel
 from accel.catalog.load_accelerator import accelerator_id, load_accelerator
-from accel.report.report_documents import (
+from accel.report.documents.report_documents import (
     DocumentSource,
     HostOp,
-    Layer,
     Macs,
     ProgramSize,
     ProgramWarning,
     Provenance,
     Quality,
     Report,
+    ReportedLayer,
     StageTime,
     UnitTime,
     Versions,
 )
 
 
-def layer(name: str, **more: Any) -> Layer:
+def layer(name: str, **more: Any) -> ReportedLayer:
     """A launch of 1,000 cycles that does 64,000 of 256,000 multiply-accumulates."""
     values = {
         "op": "conv2d",
@@ -37,7 +37,7 @@ def layer(name: str, **more: Any) -> Layer:
         "bytes_written": 1000,
         "instructions": 10,
     }
-    return Layer(name=name, **(values | more))
+    return ReportedLayer(name=name, **(values | more))
 
 
 def report(name: str = "layer", **more: Any) -> Report:

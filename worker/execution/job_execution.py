@@ -18,14 +18,14 @@ from accel.driver.run_program import run_program, summarise_program
 from accel.errors import InvalidAccelerator, InvalidProgram, InvalidTensors
 from accel.frontend.read.load_model import load_externalized, load_model
 from accel.frontend.read.model_info import ModelInfo, TensorInfo
-from accel.isa.compiled_kernels import cache_folder
 from accel.isa.family import KernelProvider
+from accel.isa.kernels.compiled_kernels import cache_folder
 from accel.program.program_model import HostStep, Program
 from accel.program_files.open_program import open_program
 from accel.program_files.program_container import save_program
-from accel.report.plan_documents import Plan
+from accel.report.documents.plan_documents import Plan
+from accel.report.documents.report_documents import SimulationSummary
 from accel.report.provenance import with_model
-from accel.report.report_documents import SimulationSummary
 from accel.simulate.prepare_simulation import fetch, is_on_disk, prepare_on_disk
 from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore

@@ -6,7 +6,7 @@ import accel.isa.native.kept_code  # noqa: F401 - LLVM is loaded once, not by ea
 from accel.errors import InvalidProgram, ProgramTooLarge
 from accel.program_files.open_program import open_program
 from accel.program_files.program_container import save_program
-from accel.report.plan_documents import Plan
+from accel.report.documents.plan_documents import Plan
 from accel.report.provenance import versions
 from worker.config.settings import Settings
 from worker.execution.job_execution import describe_program, execute_dry_run

@@ -7,8 +7,8 @@ from typing import Any
 
 import pydantic
 
-from accel.accelerator.document_places import DocumentPlaces
-from accel.accelerator.document_text import read_text
+from accel.accelerator.text.document_places import DocumentPlaces
+from accel.accelerator.text.document_text import read_text
 from accel.catalog.document_schema import Schema, accelerator_schema
 from accel.errors import InvalidAccelerator, TextPlace
 

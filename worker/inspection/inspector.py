@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import pydantic
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.document_text import MAX_BYTES
+from accel.accelerator.text.document_text import MAX_BYTES
 from accel.frontend.read.model_info import ModelContents
-from accel.report.changed_documents import ChangedDocument, ChangedDocuments
+from accel.report.compare.changed_documents import ChangedDocument, ChangedDocuments
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs
 from worker.inspection.task_arguments import (

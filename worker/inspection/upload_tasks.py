@@ -6,7 +6,7 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.derive_accelerator import derive_accelerator
 from accel.catalog.load_accelerator import check_accelerator, load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator
-from accel.report.changed_documents import ChangedDocuments, changed_documents
+from accel.report.compare.changed_documents import ChangedDocuments, changed_documents
 from worker.config.settings import Settings
 from worker.execution.tensor_archives import NpzArchive
 from worker.inspection.document_errors import with_explanation

@@ -24,8 +24,8 @@ from worker.queue.lease import lease_key, request_stop
 from worker.queue.rq_interface import WORKER_PREFIX, as_text, workers_key
 from worker.queue.waiting_jobs import WaitingJobs
 from worker.records.event_journal import publish_end, publish_wait
-from worker.records.job_index import JobIndex
 from worker.records.job_record import FORMAT, LOCAL
+from worker.records.listing.job_index import JobIndex
 from worker.storage.connections import open_redis
 
 TASK = "cyclops.job"

@@ -21,8 +21,8 @@ from worker.queue.job_queue import JobQueue
 from worker.queue.lease import hold_lease_briefly
 from worker.queue.queue_statistics import record_open_jobs
 from worker.queue.rq_interface import as_text
-from worker.records.job_listing import repair_index
 from worker.records.job_store import Jobs
+from worker.records.listing.job_listing import repair_index
 from worker.storage.identifiers import created_at
 from worker.telemetry.counters import RESTORED, Counters
 

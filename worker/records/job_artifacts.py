@@ -15,8 +15,8 @@ from pathlib import Path
 import pydantic
 from pydantic import Field
 
-from accel.report.memory_documents import MemoryPlan
-from accel.report.memory_occupancy import MemoryOccupancy, memory_occupancy
+from accel.report.documents.memory_documents import MemoryPlan
+from accel.report.documents.memory_occupancy import MemoryOccupancy, memory_occupancy
 from accel.trace.byte_ranges import Ranges
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import Timeline

@@ -17,7 +17,6 @@ import redis
 
 from worker.identity.ownership import Ownership
 from worker.records.annotations import Annotations, annotation_objects
-from worker.records.job_index import JobIndex
 from worker.records.job_record import (
     FORMAT,
     LOCAL,
@@ -36,6 +35,7 @@ from worker.records.job_record import (
     pin_key,
 )
 from worker.records.job_request import JobRequest
+from worker.records.listing.job_index import JobIndex
 from worker.records.problem_details import Problem, problem
 from worker.storage.identifiers import new_id, utc_now
 from worker.storage.object_store import Store

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import pydantic
 
-from accel.report.dump_documents import PASSES_FILE, DumpIndex
+from accel.report.documents.dump_documents import PASSES_FILE, DumpIndex
 from accel.trace.program_trace import Trace
 from worker.records.job_artifacts import Artifacts
 

@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
-from accel.report.run_figures import RunFigures, run_figures
+from accel.report.compare.run_figures import RunFigures, run_figures
 from worker.records.job_artifacts import Artifacts
 
 _REPORT, _DOCUMENT = "report.json", "accelerator.json"

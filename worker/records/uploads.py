@@ -17,7 +17,7 @@ from accel.frontend.read.model_info import ModelContents, TensorInfo
 from worker.examples import FileKind, examples, find_example
 from worker.identity.owner_scope import OwnerScopedCollection
 from worker.identity.ownership import OwnedObject, label_key, label_of
-from worker.records.list_order import Key, Position, Sort, has_words
+from worker.records.listing.list_order import Key, Position, Sort, has_words
 from worker.records.upload_locks import UploadLocks, UploadName
 from worker.storage.object_store import Store
 

@@ -15,9 +15,9 @@ import redis
 
 from worker.identity.ownership import Ownership, UploadOwners, label_key, ownership_key
 from worker.identity.share_links import ShareLinks, ShareTarget
-from worker.records.job_index import JobIndex
 from worker.records.job_record import Job
 from worker.records.job_store import Jobs
+from worker.records.listing.job_index import JobIndex
 from worker.records.result_cache import ResultCache
 from worker.records.upload_locks import (
     DELETIONS,

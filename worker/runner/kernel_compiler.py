@@ -18,9 +18,9 @@ from pathlib import Path
 import pydantic
 
 from accel.errors import CyclopsError
-from accel.isa.compiled_kernels import cache_folder
 from accel.isa.family_registry import family
-from accel.isa.kernel_library import compile_kernel, kernel_key
+from accel.isa.kernels.compiled_kernels import cache_folder
+from accel.isa.kernels.kernel_library import compile_kernel, kernel_key
 from accel.simulate.prepare_simulation import is_family_on_disk, prepare_on_disk, preset_of
 from accel.util.content_cache import FolderCache, SealedCache
 from worker.config.settings import Settings

@@ -54,7 +54,7 @@ def preload(presets: Sequence[str]) -> WarmUp:
     """
     tracing.preload()
     importlib.import_module("accel.report.provenance").versions()  # reads the sources of the compiler
-    cache_folder: Callable[[], Path | None] = importlib.import_module("accel.isa.compiled_kernels").cache_folder
+    cache_folder: Callable[[], Path | None] = importlib.import_module("accel.isa.kernels.compiled_kernels").cache_folder
     cache_folder()  # it is there before the jobs learn what they may read
     prepare_confinement()
     simulation = importlib.import_module("accel.simulate.prepare_simulation")

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from accel.isa.compiled_kernels import cache_home
+from accel.isa.kernels.compiled_kernels import cache_home
 from worker.config.settings import Settings
 from worker.process.libc import call, forgo_new_privileges
 from worker.sandbox.confinement_status import Confinement, Mechanism

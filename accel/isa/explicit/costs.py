@@ -12,7 +12,7 @@ from accel.accelerator.instructions import Copy, Instruction
 from accel.expression.cost_expression import parse_cost
 from accel.expression.syntax_tree import ExpressionError
 from accel.isa.decode import Decoded
-from accel.isa.explicit.accesses import copying
+from accel.isa.explicit.hazards.accesses import copying
 from accel.isa.explicit.operations import MAX_CYCLES, ExecutedWords, executions_of, words_of
 from accel.util.arrays import Float64, Int64
 

@@ -18,12 +18,12 @@ from accel.accelerator.memories import DTYPE_BYTES, Dram, DType
 from accel.expression.element_types import held_as
 from accel.expression.loop_builder import Place, build_loops
 from accel.isa.decode import Decoded
-from accel.isa.explicit.accesses import copying, extents_of
-from accel.isa.explicit.boxes import check_bounds
+from accel.isa.explicit.hazards.accesses import copying, extents_of
+from accel.isa.explicit.hazards.boxes import check_bounds
 from accel.isa.explicit.layer_function import LayerStatement, layer_numbers, layer_values
 from accel.isa.explicit.operations import Executions, InstructionOperation, executions_of, sorts_of
 from accel.isa.family import KernelSource
-from accel.isa.kernel_library import load_kernel
+from accel.isa.kernels.kernel_library import load_kernel
 from accel.util.arrays import Array, Bytes, Int64, aligned_zeros
 
 CODE = 0

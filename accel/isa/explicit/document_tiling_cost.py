@@ -1,7 +1,7 @@
 """What a tiling costs, for the planner: the document's own costs, times how many instructions a tile takes.
 
 It is a guide: it takes copies to be whole rectangles and hardware loops to take the longest loops of a tile.
-:mod:`accel.isa.explicit.timing` is the measure.
+:mod:`accel.isa.explicit.clock.timing` is the measure.
 """
 
 import functools

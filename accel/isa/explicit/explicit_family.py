@@ -11,23 +11,22 @@ from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.memories import Dram
 from accel.accelerator.timing_model import TimingModel
 from accel.errors import InvalidAccelerator, SimulationError
-from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded, decode, encoding_arrays
 from accel.isa.document_changes import larger_memories
-from accel.isa.explicit.accesses import extents_of, touches_of
-from accel.isa.explicit.box_hazards import ExplicitHazardChecker, hazard_signatures
-from accel.isa.explicit.boxes import boxes_of, check_bounds, effort_of
+from accel.isa.explicit.clock.timing import queue_names, time_launch, timing_signatures, units_of, variations_of
 from accel.isa.explicit.costs import bus_cycles_of, costs_of, cycles_of
 from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.document_support import check_explicit
 from accel.isa.explicit.document_tiling_cost import tiling_cost
+from accel.isa.explicit.hazards.accesses import extents_of, touches_of
+from accel.isa.explicit.hazards.box_hazards import ExplicitHazardChecker, hazard_signatures
+from accel.isa.explicit.hazards.boxes import boxes_of, check_bounds, effort_of
 from accel.isa.explicit.issue_order import arranged
 from accel.isa.explicit.operations import executions_of
 from accel.isa.explicit.residency.direct_moves import direct_moves, with_free_loads
 from accel.isa.explicit.residency.launch_buffers import buffers_apart
 from accel.isa.explicit.residency.resident_words import ExplicitResidency
 from accel.isa.explicit.residency.tile_slices import needed_loads, tile_slices
-from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of, variations_of
 from accel.isa.family import (
     DocumentChange,
     Family,
@@ -39,6 +38,7 @@ from accel.isa.family import (
     Work,
     dram_traffic,
 )
+from accel.isa.kernels.compiled_kernels import Signature
 from accel.util.arrays import Int64, Words
 
 

@@ -14,8 +14,8 @@ from accel.accelerator.document import Accelerator, HazardSync
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
 from accel.accelerator.memories import Dram
 from accel.isa.decode import decode
+from accel.isa.explicit.clock.timing import time_launch
 from accel.isa.explicit.residency.direct_moves import direct_moves
-from accel.isa.explicit.timing import time_launch
 from accel.util.arrays import Int64, Words
 from accel.util.same_object import SameObject
 

@@ -13,7 +13,7 @@ from accel.accelerator.memories import DTYPE_BYTES, DType
 from accel.accelerator.semantics import LayerSemantics, Semantics
 from accel.expression.element_types import held_as
 from accel.expression.loop_builder import Place, build_loops
-from accel.isa.explicit.layer_accesses import extent_field, pitch_of, step_of
+from accel.isa.explicit.hazards.layer_accesses import extent_field, pitch_of, step_of
 from accel.isa.explicit.operations import ExecutedWords
 from accel.util.arrays import Int64
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
-from accel.isa.compiled_kernels import Signature
 from accel.isa.cost_expressions import energy_of
 from accel.isa.decode import Decoded
 from accel.isa.family import (
@@ -43,9 +42,10 @@ from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
 from accel.isa.gemmini.timing.issue_order import facts_signature, issue_order, order_signature
 from accel.isa.gemmini.timing.machine.machine import machine_signature, preparation_signature
-from accel.isa.gemmini.timing.machine.memory_hierarchy import warming_signature
+from accel.isa.gemmini.timing.machine.memory.memory_hierarchy import warming_signature
 from accel.isa.gemmini.timing.recorded_runs import replay
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
+from accel.isa.kernels.compiled_kernels import Signature
 from accel.isa.variations import Scaled, scaled_variations, time_of, with_fields
 from accel.program.program_model import DramWindow
 from accel.util.arrays import Bytes, Int64, Words

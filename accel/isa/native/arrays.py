@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from llvmlite import ir
 
-from accel.isa.kernel_types import Array
+from accel.isa.kernels.kernel_types import Array
 from accel.isa.native import arithmetic as on
 from accel.isa.native.values import BIT, INTEGER, POINTER, Value, element_of, integer
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from accel.isa.kernel_types import Array, Fields, Type
+from accel.isa.kernels.kernel_types import Array, Fields, Type
 from accel.isa.native import arithmetic as on
 from accel.isa.native.arrays import Arrays, Calls
 from accel.isa.native.source import MISSING, Source

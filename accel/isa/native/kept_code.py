@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from accel.isa.compiled_kernels import Compiled, cache_folder, imports_digest
-from accel.isa.kernel_types import Type
+from accel.isa.kernels.compiled_kernels import Compiled, cache_folder, imports_digest
+from accel.isa.kernels.kernel_types import Type
 from accel.isa.native import machine_code, translation
 from accel.isa.native.values import leaf_types
 from accel.util.content_cache import FolderCache, SealedCache

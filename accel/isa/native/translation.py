@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from accel.isa.compiled_kernels import Compiled
-from accel.isa.kernel_types import Array, Type
+from accel.isa.kernels.compiled_kernels import Compiled
+from accel.isa.kernels.kernel_types import Array, Type
 from accel.isa.native import arithmetic as on
 from accel.isa.native.expressions import Expressions
 from accel.isa.native.source import Source

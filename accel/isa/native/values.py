@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from accel.isa.kernel_types import Array, Fields, Type
+from accel.isa.kernels.kernel_types import Array, Fields, Type
 
 BIT = ir.IntType(1)
 BYTE = ir.IntType(8)

@@ -12,7 +12,7 @@ launch mean something in the next.
 
 import numpy as np
 
-from accel.isa.compiled_kernels import compiled
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.isa.vta.function import functional_table as f
 from accel.util.arrays import Bytes, Int32, Int64
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
-from accel.isa.compiled_kernels import Signature
 from accel.isa.cost_expressions import energy_of
 from accel.isa.family import DocumentChange, Family, KernelSource, Machine, NoContext, PreparedBySignatures, Variation
+from accel.isa.kernels.compiled_kernels import Signature
 from accel.isa.vta import vta_hazards
 from accel.isa.vta.document.vta_changes import changes_of_vta, configuration_of_vta, derived_vta
 from accel.isa.vta.document.vta_document_check import check_vta

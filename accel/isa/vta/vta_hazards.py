@@ -14,10 +14,10 @@ import numpy as np
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.errors import SimulationError
-from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded
 from accel.isa.hazard_findings import Hazards, Race, Stale, Unwritten
-from accel.isa.kernel_types import BYTES, CUBE, MATRIX, SCALAR, VECTOR, WORD_MATRIX, WORDS
+from accel.isa.kernels.compiled_kernels import Signature
+from accel.isa.kernels.kernel_types import BYTES, CUBE, MATRIX, SCALAR, VECTOR, WORD_MATRIX, WORDS
 from accel.isa.vta import happens_before
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.document.vta_parameters import parameters_of

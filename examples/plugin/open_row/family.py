@@ -16,14 +16,9 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.require import require
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.decode import Decoded
-from accel.isa.explicit.accesses import ranges_of
-from accel.isa.explicit.boxes import boxes_of
-from accel.isa.explicit.costs import cycles_of
-from accel.isa.explicit.document_parameters import ExplicitParameters
-from accel.isa.explicit.explicit_family import ExplicitFamily
-from accel.isa.explicit.timing import units_of, units_waited_for
-from accel.isa.explicit.timing_in_order import run
-from accel.isa.explicit.timing_layout import (
+from accel.isa.explicit.clock.timing import units_of, units_waited_for
+from accel.isa.explicit.clock.timing_in_order import run
+from accel.isa.explicit.clock.timing_layout import (
     BLOCKERS,
     CAUSES,
     HAZARD,
@@ -34,6 +29,11 @@ from accel.isa.explicit.timing_layout import (
     TIMES,
     Stream,
 )
+from accel.isa.explicit.costs import cycles_of
+from accel.isa.explicit.document_parameters import ExplicitParameters
+from accel.isa.explicit.explicit_family import ExplicitFamily
+from accel.isa.explicit.hazards.accesses import ranges_of
+from accel.isa.explicit.hazards.boxes import boxes_of
 from accel.isa.family import PREVIOUS, Boxes, Timing, places_back
 
 Int64 = npt.NDArray[np.int64]

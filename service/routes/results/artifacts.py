@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
-from accel.report.memory_documents import MemoryPlan
-from accel.report.report_documents import Report, SimulationReport
+from accel.report.documents.memory_documents import MemoryPlan
+from accel.report.documents.report_documents import Report, SimulationReport
 from service.auth.route_policy import access
 from service.context import JobContext, RequestJobs
 from service.http.conditional import CONDITIONAL_RESPONSES, Conditional, Conditions, not_modified, send_blob

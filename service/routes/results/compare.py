@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from accel.report.comparison import MOST_BYTES, AnyReport, Run, compare_runs, read_document, read_report
-from accel.report.comparison_documents import Comparison
+from accel.report.compare.comparison import MOST_BYTES, AnyReport, Run, compare_runs, read_document, read_report
+from accel.report.documents.comparison_documents import Comparison
 from service.auth.caller import CurrentCaller
 from service.auth.route_policy import access
 from service.context import Context, RequestContext

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
-from accel.report.run_figures import FigureColumn, ParameterColumn
+from accel.report.compare.run_figures import FigureColumn, ParameterColumn
 from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
 from service.context import RequestContext

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from accel.report.graph_documents import GRAPH_FILE, ModelGraph
+from accel.report.documents.graph_documents import GRAPH_FILE, ModelGraph
 from service.auth.route_policy import access
 from service.context import RequestJobs
 from service.http.declarations import declare_problems

@@ -9,7 +9,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers.data import JsonLexer, YamlLexer
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.document_places import DocumentPlaces
+from accel.accelerator.text.document_places import DocumentPlaces
 
 Form = Literal["json", "yaml"]
 

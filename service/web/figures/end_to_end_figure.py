@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from accel.report.end_to_end_spans import part_spans
+from accel.report.documents.end_to_end_spans import part_spans
 
 WIDTH, _LANE, _GAP = 1000, 24, 22
 _FINE = 10  # parts of a unit of the view box: what is nearer is drawn as one

@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, Role
-from accel.report.memory_occupancy import MemoryOccupancy, memory_occupancy
+from accel.report.documents.memory_documents import Allocation, LayerMemory, MemoryPlan, Role
+from accel.report.documents.memory_occupancy import MemoryOccupancy, memory_occupancy
 from service.web.templating.environment import count, size
 
 WIDTH = 960

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from accel.accelerator.document import Accelerator
-from accel.report.memory_documents import MemoryPlan
-from accel.report.memory_occupancy import memory_occupancy
-from accel.report.verdicts import report_verdict, simulation_verdict
+from accel.report.documents.memory_documents import MemoryPlan
+from accel.report.documents.memory_occupancy import memory_occupancy
+from accel.report.documents.verdicts import report_verdict, simulation_verdict
 from service.web.figures.end_to_end_figure import end_to_end_figure
 from service.web.figures.report_figures import host_groups, limit_sentence, peak_macs, ranked_layers, unit_cycles
 from service.web.figures.roofline import roofline

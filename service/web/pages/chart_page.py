@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from accel.report.run_figures import FigureName, Value, pareto_front
+from accel.report.compare.run_figures import FigureName, Value, pareto_front
 from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
 from service.context import RequestContext
@@ -16,7 +16,7 @@ from service.web.pages.list_pages import accelerator_names
 from service.web.templating.rendering import render
 from worker.records.annotations import MOST_TAG
 from worker.records.job_request import DIGEST
-from worker.records.job_row import Verified
+from worker.records.listing.job_row import Verified
 
 router = APIRouter(include_in_schema=False)
 _SHAPES = 4  # beside the colours, which are eight

@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from accel.report.comparison import compare_runs
-from accel.report.comparison_documents import ComparedLayer, ComparedRun, Comparison, LayerDifference
-from accel.report.report_documents import FieldDifference
+from accel.report.compare.comparison import compare_runs
+from accel.report.documents.comparison_documents import ComparedLayer, ComparedRun, Comparison, LayerDifference
+from accel.report.documents.report_documents import FieldDifference
 from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
 from service.context import Context, RequestContext
@@ -21,9 +21,9 @@ from service.web.figures.report_figures import CATEGORIES, Slice, category_of, u
 from service.web.pages.list_pages import source_names
 from service.web.templating.environment import short
 from service.web.templating.rendering import render
-from worker.records.job_index import JobSelection
-from worker.records.job_listing import page_of_jobs
 from worker.records.job_record import Job
+from worker.records.listing.job_index import JobSelection
+from worker.records.listing.job_listing import page_of_jobs
 from worker.records.pass_index import PassIndex, functions_of, read_dump
 
 router = APIRouter(include_in_schema=False)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from accel.accelerator.document_text import MAX_BYTES
+from accel.accelerator.text.document_text import MAX_BYTES
 from service.http.problems import ProblemError
 from service.uploads.receive import ReceivedPart
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.document_text import MAX_BYTES
+from accel.accelerator.text.document_text import MAX_BYTES
 from accel.catalog.load_accelerator import checked_accelerator
 from accel.errors import InvalidAccelerator
-from accel.report.graph_documents import GRAPH_FILE
+from accel.report.documents.graph_documents import GRAPH_FILE
 from service.auth.route_policy import access
 from service.context import RequestContext
 from service.http.problems import ProblemError

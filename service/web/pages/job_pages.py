@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
-from accel.report.graph_documents import GRAPH_FILE
+from accel.report.documents.graph_documents import GRAPH_FILE
 from service.auth.caller import CurrentCaller, CurrentCounter, CurrentOwner
 from service.auth.route_policy import access
 from service.context import Context, RequestContext, RequestJobs, app_context

@@ -20,8 +20,8 @@ from worker.identity.ownership import Label
 from worker.records.annotations import MOST_TAG
 from worker.records.job_record import Job, State
 from worker.records.job_request import DIGEST
-from worker.records.job_row import NEWEST, JobSort, Verified
-from worker.records.list_order import search_words
+from worker.records.listing.job_row import NEWEST, JobSort, Verified
+from worker.records.listing.list_order import search_words
 from worker.records.uploads import LATEST_UPLOAD, ModelSort
 
 router = APIRouter(include_in_schema=False)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from accel.report.graph_documents import GRAPH_FILE
+from accel.report.documents.graph_documents import GRAPH_FILE
 from service.auth.route_policy import access
 from service.context import RequestJobs
 from service.http.problems import ProblemError

@@ -10,9 +10,9 @@ import pydantic
 from markupsafe import Markup
 
 from accel.errors import CyclopsError
-from accel.report.graph_documents import GRAPH_FILE, ModelGraph
-from accel.report.memory_documents import MemoryPlan
-from accel.report.report_documents import Report, SimulationReport
+from accel.report.documents.graph_documents import GRAPH_FILE, ModelGraph
+from accel.report.documents.memory_documents import MemoryPlan
+from accel.report.documents.report_documents import Report, SimulationReport
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import Timeline
 from service.jobs.job_graph import job_graph

@@ -29,9 +29,9 @@ from worker.config.settings import Settings
 from worker.examples import examples, find_example
 from worker.identity.ownership import MOST_LABEL
 from worker.records.annotations import MOST_NOTE
-from worker.records.job_index import JobSelection
-from worker.records.job_listing import page_of_jobs
 from worker.records.job_request import DIGEST
+from worker.records.listing.job_index import JobSelection
+from worker.records.listing.job_listing import page_of_jobs
 from worker.records.problem_details import FieldError, Problem, problem_of
 from worker.sandbox.confined_tasks import RefusedError
 

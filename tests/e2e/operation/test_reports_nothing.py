@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from accel.isa.compiled_kernels import cache_home
+from accel.isa.kernels.compiled_kernels import cache_home
 from examples.single import Conv, conv_model
 from tests.conftest import ROOT, running
 from tests.helpers.observed import SUPPORTED, Observed, observed

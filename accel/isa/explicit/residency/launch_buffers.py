@@ -7,7 +7,7 @@ import numpy as np
 from accel.accelerator.field_bits import fits_field, put_bits
 from accel.accelerator.instructions import Copy
 from accel.isa.decode import Decoded
-from accel.isa.explicit.accesses import boxes_of_executions
+from accel.isa.explicit.hazards.accesses import boxes_of_executions
 from accel.isa.explicit.operations import Executions, executions_of
 from accel.isa.explicit.residency.direct_moves import direct_moves
 from accel.util.arrays import Int64, Words

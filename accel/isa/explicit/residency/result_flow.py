@@ -9,7 +9,7 @@ import numpy as np
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.shared_bytes import cells_of
 from accel.isa.decode import Decoded
-from accel.isa.explicit.accesses import AccessBox, Copying, boxes_of_executions, copying, extents_of
+from accel.isa.explicit.hazards.accesses import AccessBox, Copying, boxes_of_executions, copying, extents_of
 from accel.isa.explicit.operations import Executions, InstructionOperation, executions_of
 from accel.isa.explicit.residency.direct_moves import DirectMove, moves_by_store
 from accel.isa.explicit.residency.point_loops import points_of

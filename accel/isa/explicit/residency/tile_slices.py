@@ -8,7 +8,7 @@ import numpy as np
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.shared_bytes import cells_of
 from accel.isa.decode import Decoded
-from accel.isa.explicit.accesses import AccessBox, boxes_of_executions
+from accel.isa.explicit.hazards.accesses import AccessBox, boxes_of_executions
 from accel.isa.explicit.operations import executions_of
 from accel.util.arrays import Bools, Int64
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from accel.isa.gemmini.document.gemmini_parameters import STATISTICS, GemminiParameters
 from accel.isa.gemmini.stream.configuration_registers import reset_registers, sizes
-from accel.isa.kernel_types import BYTES, MATRIX, VECTOR, WORD_MATRIX, WORDS, Array, Fields
+from accel.isa.kernels.kernel_types import BYTES, MATRIX, VECTOR, WORD_MATRIX, WORDS, Array, Fields
 from accel.util.arrays import Bytes, Float32, Int8, Int32, Int64
 
 # columns of the statistics, and of their reciprocals

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.function.core_state import Core
 from accel.isa.gemmini.stream import kernel_layout as at
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int8, Int32, Int64
 
 

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.function.core_state import (
     BY_DEVIATION,
@@ -23,6 +22,7 @@ from accel.isa.gemmini.function.core_state import (
 from accel.isa.gemmini.function.mvin import saturated
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import signed32
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Bytes, Int32, Int64
 
 _LOWEST = -(1 << 31)

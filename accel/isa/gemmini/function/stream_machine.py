@@ -3,7 +3,6 @@
 import numpy as np
 
 from accel.errors import SimulationError
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.dram_windows import place, window_map
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
@@ -14,7 +13,8 @@ from accel.isa.gemmini.function.mvout import mvout
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, load_configuration_of
 from accel.isa.gemmini.stream.loop_expansion import expand_loops, loop_registers
 from accel.isa.gemmini.stream.stream_check import check_expanded
-from accel.isa.kernel_types import MATRIX
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import MATRIX
 from accel.util.arrays import Bytes, Int8, Int32, Int64, Words
 
 

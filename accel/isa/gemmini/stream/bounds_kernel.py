@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.dram_windows import BEGIN, END, OFFSET
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, load_configuration_of
-from accel.isa.kernel_types import BYTES, MATRIX, VECTOR, WORDS, Fields
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import BYTES, MATRIX, VECTOR, WORDS, Fields
 from accel.util.arrays import Bytes, Int32, Int64
 
 # what is wrong

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import kernel_layout as at
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int32, Int64
 
 

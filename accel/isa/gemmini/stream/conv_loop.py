@@ -1,10 +1,10 @@
 """loop_conv_ws as primitive instructions: a convolution of one tile, with its loads, its bias, and with pooling."""
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import conv_loop_shape as of
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.loop_registers import emit, local, note_block_stride
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64
 
 

@@ -3,10 +3,10 @@
 Names follow libgemmini: o is an output's, i an input's (padding included), k the kernel's.
 """
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.loop_registers import ceil_div
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64
 
 # what is derived from the registers and the instruction, (SHAPE,)

@@ -8,7 +8,6 @@ that waited for the load. Stores leave by one port, in their order.
 
 import numpy as np
 
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.dram_stretches import Stretches
 from accel.isa.family import Boxes
 from accel.isa.gemmini.document import rocc_encoding as rocc
@@ -21,7 +20,8 @@ from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE, queu
 from accel.isa.gemmini.timing.machine.station import entry_at, fill_entry, note_configuration, rows_of
 from accel.isa.gemmini.timing.stream_traffic import primitive_accesses
 from accel.isa.hazard_findings import Race
-from accel.isa.kernel_types import MATRIX, VECTOR
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import MATRIX, VECTOR
 from accel.util.arrays import Int64
 
 _ROOM = 1000  # pairs of instructions that are told

@@ -7,7 +7,6 @@ either writes them.
 
 import numpy as np
 
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream.configuration_registers import load_configuration_of
@@ -18,7 +17,8 @@ from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.build import new_machine
 from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE, queue_of
 from accel.isa.gemmini.timing.machine.station import entry_at, fill_entry, note_configuration, rows_of
-from accel.isa.kernel_types import BYTES, MATRIX, VECTOR
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import BYTES, MATRIX, VECTOR
 from accel.util.arrays import Bools, Bytes, Int64, Words
 
 _STATES = 3  # configurations of loads

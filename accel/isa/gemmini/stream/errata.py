@@ -6,14 +6,14 @@ accumulating load beside an accumulating mesh, and one, as one on the 8x8 design
 
 import numpy as np
 
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import load_configuration_of
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream
 from accel.isa.hazard_findings import Erratum, ErratumKind
-from accel.isa.kernel_types import MATRIX, VECTOR
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import MATRIX, VECTOR
 from accel.util.arrays import Int64
 
 SHORT_ROWS = 4

@@ -7,11 +7,11 @@ unknown, and a configuration of the products, a write to the weights' rows or an
 
 import numpy as np
 
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream.configuration_registers import load_configuration_of
 from accel.isa.gemmini.stream.loop_expansion import as_signed, has_no_loops
-from accel.isa.kernel_types import MATRIX, SCALAR
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import MATRIX, SCALAR
 from accel.util.arrays import Int64, Words
 
 _TURNED = 1 << 8 | 1 << 9  # data or weights are transposed

@@ -7,7 +7,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from accel.errors import SimulationError
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.decode import Decoded
 from accel.isa.dram_windows import window_map
 from accel.isa.gemmini.document import rocc_encoding as rocc
@@ -15,7 +14,8 @@ from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, reset_registers
 from accel.isa.gemmini.stream.loop_expansion import as_signed, expand_loops, loop_registers
-from accel.isa.kernel_types import MATRIX, VECTOR, WORDS
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import MATRIX, VECTOR, WORDS
 from accel.program.program_model import DramWindow
 from accel.util.arrays import Bools, Int32, Int64, Words
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel.errors import Diagnosis, SimulationError
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import conv_loop_shape as conv
@@ -14,7 +13,8 @@ from accel.isa.gemmini.stream import matmul_loop as matmul
 from accel.isa.gemmini.stream.configuration_registers import sizes
 from accel.isa.gemmini.stream.conv_loop import expand_conv
 from accel.isa.gemmini.stream.loop_registers import emit, note_block_stride, set_register
-from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import MATRIX, SCALAR, VECTOR
 from accel.util.arrays import Bools, Int64, Words
 
 _FINE, _UNDEFINED, _MATMUL, _CONV = range(4)

@@ -1,8 +1,8 @@
 """The registers that the loops' instructions fill, and the emission of primitive instructions."""
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import kernel_layout as at
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64
 
 

@@ -4,11 +4,11 @@ The tiles' order is k, j, i; a load comes before the first product that needs it
 request to memory does (gemmini ``LoopMatmul.scala``; libgemmini ``loop_ws`` for what it means).
 """
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import STATISTICS
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.loop_registers import emit, local
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64
 
 FINE, TOO_LARGE, BAD_PADDING = range(3)

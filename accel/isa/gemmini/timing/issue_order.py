@@ -11,7 +11,6 @@ document's: the words of a program do not depend on its timing.
 
 import numpy as np
 
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream.launch_context import LaunchContext
@@ -20,7 +19,8 @@ from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.build import new_machine
 from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE, queue_of
 from accel.isa.gemmini.timing.machine.station import entry_at, fill_entry, note_configuration
-from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import MATRIX, SCALAR, VECTOR
 from accel.util.arrays import Int64, Words
 
 _LOADED, _MADE, _READ, _STORED = range(4)  # the last load and product that wrote a row, product and store that read it

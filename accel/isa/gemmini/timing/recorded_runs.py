@@ -8,8 +8,8 @@ from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.timing.machine import log_columns as log
 from accel.isa.gemmini.timing.stream_timing import run_stream
-from accel.isa.recordings import Recording
-from accel.isa.replay import Replay
+from accel.isa.recorded.recordings import Recording
+from accel.isa.recorded.replay import Replay
 from accel.util.arrays import Words
 
 

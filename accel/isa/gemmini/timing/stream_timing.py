@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel.errors import SimulationError
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.decode import Decoded
 from accel.isa.family import Activity, places_back
 from accel.isa.gemmini.document import rocc_encoding as rocc
@@ -22,9 +21,10 @@ from accel.isa.gemmini.timing.machine import log_columns as log
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.build import UNLIMITED, new_machine
 from accel.isa.gemmini.timing.machine.machine import FULL, STALLED, new_clock, run_machine
-from accel.isa.gemmini.timing.machine.memory_hierarchy import warm_cache
+from accel.isa.gemmini.timing.machine.memory.memory_hierarchy import warm_cache
 from accel.isa.gemmini.timing.stream_traffic import dram_accesses
-from accel.isa.kernel_types import MATRIX, VECTOR
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import MATRIX, VECTOR
 from accel.util.arrays import Int64, Signed, Words, narrowed
 
 _UNITS = ("load", "execute", "store")

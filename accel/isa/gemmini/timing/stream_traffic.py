@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.family import Boxes, Work, dram_traffic
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
@@ -12,7 +11,8 @@ from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, load_configuration_of
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
-from accel.isa.kernel_types import MATRIX, VECTOR, WORDS
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import MATRIX, VECTOR, WORDS
 from accel.util.arrays import Float64, Int32, Int64, Words
 
 # columns of a box

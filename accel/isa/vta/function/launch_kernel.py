@@ -15,7 +15,7 @@ import tvm
 from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
 
 from accel.isa.family import KernelSource
-from accel.isa.kernel_library import host_cpu
+from accel.isa.kernels.kernel_library import host_cpu
 from accel.isa.vta.function.copy_kernel import copy
 from accel.isa.vta.function.dot_product import DotProduct, KernelShape, wrapping_add
 from accel.isa.vta.function.functional_table import (

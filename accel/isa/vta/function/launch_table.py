@@ -8,9 +8,9 @@ import numpy as np
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import BitField, Compute, Copy, Instruction
 from accel.errors import Diagnosis, InvalidAccelerator, SimulationError
-from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded, padding_fields
-from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR, Array
+from accel.isa.kernels.compiled_kernels import Signature
+from accel.isa.kernels.kernel_types import MATRIX, SCALAR, VECTOR, Array
 from accel.isa.vta.document.instruction_view import Alu, Gemm, Vta, instructions_of
 from accel.isa.vta.function import functional_table as layout
 from accel.isa.vta.function import table_kernel as kernel

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from accel.isa.compiled_kernels import compiled
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.isa.vta.function.functional_table import (
     ALU,
     BEGIN,

@@ -9,7 +9,7 @@ import numpy as np
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
-from accel.isa.kernel_library import load_kernel
+from accel.isa.kernels.kernel_library import load_kernel
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.function import functional_table as layout
 from accel.isa.vta.function.dot_product import DotProduct

@@ -7,7 +7,7 @@ in cycles from the launch; an end is the first cycle after. The rules are those 
 
 import numpy as np
 
-from accel.isa.compiled_kernels import compiled
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.isa.vta.timing.clock_columns import (
     BUSY,
     DURATION,

@@ -4,7 +4,7 @@ Every function is a compiled kernel. Times are cycles from the launch; an end is
 those of the Chisel sources (tvm-vta ``hardware/chisel``), cited where they act.
 """
 
-from accel.isa.compiled_kernels import compiled
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.isa.vta.timing.clock_columns import (
     ADDRESS,
     BARE_ROWS,

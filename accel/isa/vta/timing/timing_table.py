@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.decode import Decoded, encoding_arrays
-from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR, Array
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import MATRIX, SCALAR, VECTOR, Array
 from accel.isa.vta.document.instruction_view import Vta, instructions_of
 from accel.isa.vta.document.vta_parameters import VtaParameters, parameters_of
 from accel.isa.vta.timing import clock_columns as layout

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel.accelerator.document_yaml import accelerator_yaml
+from accel.accelerator.text.document_yaml import accelerator_yaml
 from accel.catalog.document_schema import accelerator_schema
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
-from accel.report.plan_documents import Plan
+from accel.report.documents.plan_documents import Plan
 from examples.graph import Graph
 from tests.helpers.commands import cyclops_here as cyclops
 

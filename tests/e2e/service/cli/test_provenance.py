@@ -12,7 +12,7 @@ import pytest
 
 import accel.accelerator
 from accel.accelerator.document import Accelerator
-from accel.accelerator.document_yaml import accelerator_yaml
+from accel.accelerator.text.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import accelerator_id, load_accelerator
 from examples.single import Conv, conv_model
 from tests.helpers.commands import cyclops_here

@@ -9,10 +9,10 @@ import httpx2
 import numpy as np
 import pytest
 
-from accel.accelerator.document_text import MAX_BYTES
-from accel.accelerator.document_yaml import accelerator_yaml
+from accel.accelerator.text.document_text import MAX_BYTES
+from accel.accelerator.text.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator, preset_names
-from accel.report.plan_documents import Plan
+from accel.report.documents.plan_documents import Plan
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model

@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from examples.single import Conv, conv_model
 
 LAYER = Conv(channels=16, filters=16, height=14, width=14, kernel=(3, 3), pads=(1, 1, 1, 1))

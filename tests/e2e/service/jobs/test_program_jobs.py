@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.report.report_documents import SimulationReport
+from accel.report.documents.report_documents import SimulationReport
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
 from tests.e2e.service.cli.test_simulate_command import WRONG

@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.document_text import MAX_BYTES
-from accel.accelerator.document_yaml import accelerator_yaml, yaml_text
+from accel.accelerator.text.document_text import MAX_BYTES
+from accel.accelerator.text.document_yaml import accelerator_yaml, yaml_text
 from accel.catalog.derive_accelerator import derive_accelerator
 from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator, preset_names
 from examples.single import Conv, conv_model

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from accel.accelerator.document_yaml import accelerator_yaml
+from accel.accelerator.text.document_yaml import accelerator_yaml
 from accel.catalog.document_schema import accelerator_schema
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from examples.single import Conv, conv_model

@@ -23,7 +23,7 @@ from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.host_runs import LaunchRun, split_main
 from accel.lowering.ir.tir_walk import collect
-from accel.report.plan_documents import Plan
+from accel.report.documents.plan_documents import Plan
 from examples.conv224 import conv224
 from examples.graph import Graph
 from examples.networks import build

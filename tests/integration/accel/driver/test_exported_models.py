@@ -10,7 +10,7 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.dry_run import plan_model
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
-from accel.report.report_documents import Macs
+from accel.report.documents.report_documents import Macs
 from tests.helpers.exported.activations import ACTIVATIONS
 from tests.helpers.exported.case import Case, Catalogue
 from tests.helpers.exported.folds import FOLDS

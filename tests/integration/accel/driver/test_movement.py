@@ -14,7 +14,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.program.program_model import HostStep, Launch, Program
 from accel.program_files.program_container import load_program
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from examples.transformers.decoders import gpt2_block, llama_block
 from examples.transformers.encoders import bert, vit
 from tests.helpers.models.growing_graph import GrowingGraph

@@ -12,7 +12,7 @@ from onnxruntime.quantization import QuantFormat, QuantType
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from examples.resnet8 import resnet8
 from tests.helpers.marking import others_all
 from tests.helpers.models.onnxruntime_networks import inception, mobile

@@ -10,7 +10,7 @@ import pytest
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from examples.autoencoder import autoencoder
 from examples.resnet8 import resnet8
 from examples.single import Conv, Dense, conv_model, dense_model

@@ -19,13 +19,13 @@ from accel.driver import run_model as driver
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
 from accel.errors import CompileError
-from accel.isa.calibration import compared_digest
+from accel.isa.recorded.calibration import compared_digest
 from accel.lowering.codegen.region_lowering import nameless_text
 from accel.lowering.codegen.region_object import RegionObject, dump_object, load_object, region_object
 from accel.lowering.ir.function_attributes import region_functions, region_of
 from accel.lowering.pipeline import REGION_STAGES, lower_region
 from accel.region.kinds import Region
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from accel.util.content_cache import FolderCache
 from examples.single import Conv, conv_model
 from tests.helpers.marking import rest_all

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel.isa import compiled_kernels as module
-from accel.isa.compiled_kernels import cache_folder
+from accel.isa.kernels import compiled_kernels as module
+from accel.isa.kernels.compiled_kernels import cache_folder
 from accel.isa.native import kept_code
 from accel.isa.vta.timing import event_loop
 from accel.util import content_cache

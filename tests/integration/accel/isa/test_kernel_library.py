@@ -11,11 +11,11 @@ import pytest
 import tvm
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.isa import kernel_library as module
 from accel.isa.explicit import document_function
 from accel.isa.explicit.document_function import source_of
 from accel.isa.family_registry import family_of
-from accel.isa.kernel_library import find_kernel, kernel_key, load_kernel
+from accel.isa.kernels import kernel_library as module
+from accel.isa.kernels.kernel_library import find_kernel, kernel_key, load_kernel
 from accel.util.arrays import aligned_zeros
 from tests.helpers.marking import rest_all
 
@@ -25,7 +25,7 @@ import sys, logging
 logging.basicConfig(level="INFO")
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.family_registry import family_of
-from accel.isa.kernel_library import load_kernel
+from accel.isa.kernels.kernel_library import load_kernel
 accelerator = load_accelerator("vector")
 print("ready", flush=True)
 sys.stdin.readline()

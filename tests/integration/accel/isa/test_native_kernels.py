@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.isa.compiled_kernels import compiled
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.isa.native.source import KernelSyntaxError
 from accel.util.arrays import Bytes, Float32, Int8, Int32, Int64, Words
 

@@ -24,7 +24,7 @@ from accel.joining.striped_trials import StripedTrials
 from accel.program.program_model import Launch, Program
 from accel.program_files.program_container import load_program
 from accel.program_files.program_validation import check_program
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from accel.simulate.engine import simulate
 from examples.graph import Graph
 

@@ -15,7 +15,7 @@ from accel.isa.family_registry import family_of
 from accel.joining.input_stream import stream_program
 from accel.program.program_model import Launch, Program
 from accel.program_files.program_container import load_program
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from accel.simulate.engine import simulate
 from tests.helpers.marking import rest_all
 from tests.helpers.programs.race_checks import assert_ordered

@@ -22,7 +22,7 @@ from accel.isa.family import Family
 from accel.joining.resident_tensors import Preference, keep_results
 from accel.program.program_model import Program
 from accel.program_files.program_container import load_program
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from accel.util.content_cache import FolderCache
 from examples.graph import Graph
 from examples.networks import build

@@ -12,7 +12,7 @@ from accel.driver.run_options import Options
 from accel.isa.decode import decode
 from accel.program.program_model import Launch
 from accel.program_files.program_container import load_program
-from accel.report.memory_documents import MemoryPlan
+from accel.report.documents.memory_documents import MemoryPlan
 from accel.util.content_cache import FolderCache
 from examples.single import Conv, conv_model
 

@@ -14,7 +14,7 @@ from accel.isa.gemmini.function import stream_machine
 from accel.isa.gemmini.stream import bounds_kernel, launch_context, loop_expansion
 from accel.isa.gemmini.timing import stream_traffic
 from accel.isa.gemmini.timing.machine import machine
-from accel.isa.kernel_library import load_kernel
+from accel.isa.kernels.kernel_library import load_kernel
 from accel.isa.vta import happens_before
 from accel.isa.vta.function import launch_kernel
 from accel.isa.vta.function.functional_table import Geometry

@@ -14,7 +14,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import InvalidModel
 from accel.frontend.quantize.quantize_model import quantize_model
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from examples.graph import Graph
 from tests.helpers.marking import rest_all
 from tests.reference.host import Array

@@ -184,8 +184,8 @@ def test_lost_redis_changes_nothing(listed: Quiet) -> None:
 def test_more_jobs_than_are_sorted_without_the_index(
     listed: Quiet, is_problem: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.records.job_index.JobIndex.is_complete", lambda _: False)
-    monkeypatch.setattr("worker.records.job_listing._MOST_READ", 2)
+    monkeypatch.setattr("worker.records.listing.job_index.JobIndex.is_complete", lambda _: False)
+    monkeypatch.setattr("worker.records.listing.job_listing._MOST_READ", 2)
     answer = listed.client.get("/v1/jobs?sort=label")
     is_problem(answer, 503, "not-ready", "sort")
     assert answer.headers["Retry-After"] == "5"

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from accel.catalog.load_accelerator import canonical, load_accelerator
-from accel.report.report_documents import SimulationReport
+from accel.report.documents.report_documents import SimulationReport
 from tests.helpers.html_pages import Page, read_page
 from tests.helpers.idle_service import Quiet, quiet_service
 from tests.helpers.records import RESULT, publish_all

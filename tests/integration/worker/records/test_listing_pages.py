@@ -13,14 +13,14 @@ from tests.helpers.marking import rest_all, share
 from tests.helpers.records import RESULT
 from worker.queue.job_queue import JobQueue
 from worker.queue.reconciler import reconcile
-from worker.records import job_listing
 from worker.records.annotations import Annotations
-from worker.records.job_index import JobSelection
-from worker.records.job_listing import IndexIncompleteError, page_of_jobs, repair_index
 from worker.records.job_record import Job, Summary
 from worker.records.job_request import JobRequest
-from worker.records.job_row import JobSort
 from worker.records.job_store import Jobs
+from worker.records.listing import job_listing
+from worker.records.listing.job_index import JobSelection
+from worker.records.listing.job_listing import IndexIncompleteError, page_of_jobs, repair_index
+from worker.records.listing.job_row import JobSort
 from worker.records.problem_details import problem
 from worker.storage.identifiers import utc_now
 from worker.storage.object_store import Store

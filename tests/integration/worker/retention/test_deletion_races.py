@@ -17,10 +17,10 @@ from worker.identity.ownership import Ownership
 from worker.queue.job_queue import JobQueue
 from worker.records import upload_locks as locks_module
 from worker.records.accelerator_store import Accelerators
-from worker.records.job_index import JobSelection
 from worker.records.job_record import Job
 from worker.records.job_request import JobRequest
 from worker.records.job_store import Jobs
+from worker.records.listing.job_index import JobSelection
 from worker.records.result_cache import ResultCache
 from worker.records.upload_locks import BeingDeletedError, MissingUploadError, UploadLocks, UploadName
 from worker.records.uploads import Tensors, tensors

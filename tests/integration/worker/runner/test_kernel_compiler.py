@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.isa import kernel_library
 from accel.isa.explicit.document_function import source_of
-from accel.isa.kernel_library import adopt_code, compile_kernel, kernel_key
+from accel.isa.kernels import kernel_library
+from accel.isa.kernels.kernel_library import adopt_code, compile_kernel, kernel_key
 from accel.simulate import prepare_simulation
 from tests.helpers import processes
 from tests.helpers.confined import need, told_by_confined

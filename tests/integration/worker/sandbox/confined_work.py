@@ -9,8 +9,8 @@ import tvm
 from tvm import te
 
 import worker.runner.supervisor  # noqa: F401
-from accel.isa.compiled_kernels import Signature, cache_folder, compiled
-from accel.isa.kernel_types import SCALAR, VECTOR
+from accel.isa.kernels.compiled_kernels import Signature, cache_folder, compiled
+from accel.isa.kernels.kernel_types import SCALAR, VECTOR
 from accel.util.arrays import Int64
 from examples.single import Conv, conv_model
 from tests.helpers.confined import told_by_child, told_by_confined

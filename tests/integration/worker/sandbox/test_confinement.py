@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.isa.compiled_kernels import cache_home
+from accel.isa.kernels.compiled_kernels import cache_home
 from tests.helpers.confined import confined, need, outcome, told_by_child, told_by_confined
 from worker.sandbox import confinement as module
 from worker.sandbox.confinement_status import Mechanism

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.accelerator.document_places import DocumentPlaces
-from accel.accelerator.document_text import read_text
-from accel.accelerator.document_yaml import accelerator_yaml
+from accel.accelerator.text.document_places import DocumentPlaces
+from accel.accelerator.text.document_text import read_text
+from accel.accelerator.text.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import load_accelerator, preset_yaml
 from accel.errors import InvalidAccelerator, TextPlace
 from tests.helpers.marking import rest_all

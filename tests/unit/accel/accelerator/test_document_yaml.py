@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.accelerator.document_text import read_yaml
-from accel.accelerator.document_yaml import accelerator_yaml, yaml_text
+from accel.accelerator.text.document_text import read_yaml
+from accel.accelerator.text.document_yaml import accelerator_yaml, yaml_text
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

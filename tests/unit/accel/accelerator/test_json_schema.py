@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from accel.accelerator.document_text import read_text
+from accel.accelerator.text.document_text import read_text
 from accel.catalog.document_schema import DIALECT, ID, Schema, accelerator_schema, schema_digest, schema_text
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.accelerator.document_text import MAX_BYTES, MAX_DEPTH, MAX_VALUES, read_text, read_yaml
+from accel.accelerator.text.document_text import MAX_BYTES, MAX_DEPTH, MAX_VALUES, read_text, read_yaml
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator
 from tests.helpers.marking import share
@@ -129,7 +129,7 @@ FILLED = {  # head, what fills the document, tail
 def test_more_values_than_may_be_are_refused_before_all_are_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     head, unit, tail = FILLED[name]
     made: list[object] = []
-    monkeypatch.setattr("accel.accelerator.document_text.object_from_pairs", made.append)
+    monkeypatch.setattr("accel.accelerator.text.document_text.object_from_pairs", made.append)
     with pytest.raises(AcceleratorDocumentTooLarge, match=f"{MAX_VALUES}") as caught:
         read_text((head + unit * ((MAX_BYTES - len(head + tail)) // len(unit)) + tail).encode())
     assert "keys and values" in caught.value.detail

@@ -9,10 +9,10 @@ import pytest
 
 from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator
 from accel.errors import SimulationError
-from accel.isa import replay as replays
-from accel.isa.calibration import calibrate, timing_model, with_calibration
-from accel.isa.recordings import Recording, RecordingError, Recordings, read_recordings
-from accel.isa.replay import Replay
+from accel.isa.recorded import replay as replays
+from accel.isa.recorded.calibration import calibrate, timing_model, with_calibration
+from accel.isa.recorded.recordings import Recording, RecordingError, Recordings, read_recordings
+from accel.isa.recorded.replay import Replay
 from tests.helpers.programs.golden import board, documents, needs_golden, words
 
 VTA = load_accelerator("vta-chisel")

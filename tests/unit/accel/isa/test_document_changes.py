@@ -11,7 +11,7 @@ from accel.isa import document_changes
 from accel.isa.document_changes import changes_of, deepened
 from accel.isa.explicit.explicit_family import ExplicitFamily
 from accel.isa.family_registry import family_of
-from accel.report.changed_documents import ChangedDocument, changed_documents
+from accel.report.compare.changed_documents import ChangedDocument, changed_documents
 from tests.helpers.marking import others_all, rest_all
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from accel.isa.recordings import RecordingError, read_recordings
+from accel.isa.recorded.recordings import RecordingError, read_recordings
 
 
 def write(folder, index=None, **changes):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accel.catalog.load_accelerator import canonical, load_accelerator
 from accel.errors import InvalidReport
-from accel.report.comparison import Run, compare_runs, differences, read_document, read_report
+from accel.report.compare.comparison import Run, compare_runs, differences, read_document, read_report
 from accel.report.end_to_end import DramTensors, PricedStep, end_to_end
 
 LEAF = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.text("a/~", max_size=2))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from accel.catalog.load_accelerator import load_accelerator
 from accel.host.operator_work import OperatorWork
+from accel.report.documents.end_to_end_documents import EndToEnd
 from accel.report.end_to_end import DramTensors, PricedStep, crossing_tensors, end_to_end
-from accel.report.end_to_end_documents import EndToEnd
 from accel.report.input_stream import StreamRun, stream_document
 from tests.helpers.documents.host_by_hand import HOST as BY_HAND
 

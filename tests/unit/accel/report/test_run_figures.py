@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.report.run_figures import RunFigures, differing_parameters, pareto_front, run_figures
+from accel.report.compare.run_figures import RunFigures, differing_parameters, pareto_front, run_figures
 
 BETTER = st.sampled_from(["less", "more"])
 POINT = st.one_of(st.none(), st.tuples(st.integers(0, 5), st.integers(0, 5)))

@@ -4,7 +4,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
-from accel.accelerator.document_text import MAX_BYTES
+from accel.accelerator.text.document_text import MAX_BYTES
 from service.app import create_app
 from service.auth.route_policy import MatchedPolicy, RoutePolicies, RoutePolicy
 from worker.config.settings import Settings

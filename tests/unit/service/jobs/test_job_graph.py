@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from accel.report.graph_documents import GraphNode, GraphTensor, ModelGraph
+from accel.report.documents.graph_documents import GraphNode, GraphTensor, ModelGraph
 from service.jobs.job_graph import JobGraph, job_graph
 
 

@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
+from accel.report.documents.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
 from service.jobs.job_report import TableName, report_csv
 
 ACCOUNT = {"total": {"busy": {"gemm": 5}, "idle": {"ended": 2}}, "units": {"load": {"token": {"q": 7}}}}

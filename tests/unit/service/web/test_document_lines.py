@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.document_yaml import accelerator_yaml
+from accel.accelerator.text.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names, preset_yaml
 from service.web.figures.document_lines import Choice, SourceLine, source_lines
 from tests.helpers.marking import rotated

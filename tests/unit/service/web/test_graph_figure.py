@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.report.graph_documents import GraphNode, GraphTensor, ModelGraph
+from accel.report.documents.graph_documents import GraphNode, GraphTensor, ModelGraph
 from service.jobs.job_graph import BoxCost, GraphBox, GraphEdge, JobGraph
 from service.web.figures.graph_figure import HEIGHT, MOST_BOXES, graph_figure
 from service.web.figures.graph_layout import LAYER, layered_layout

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
-from accel.report.report_documents import FieldDifference
+from accel.report.documents.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
+from accel.report.documents.report_documents import FieldDifference
 from service.jobs.job_changes import ChangeJob, JobChange, JobChanges
 from service.web.figures.report_figures import CATEGORIES
 from service.web.figures.report_values import report_values

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
+from accel.report.documents.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
 from service.web.figures.memory_figure import ROLES, LayerBoxes, MemoryFigure, memory_figure
 from service.web.pages.report_file import report_html
 from tests.helpers.html_pages import read_page

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.accelerator.document_text import MAX_BYTES
-from accel.accelerator.document_yaml import accelerator_yaml
+from accel.accelerator.text.document_text import MAX_BYTES
+from accel.accelerator.text.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator
 from tests.helpers.marking import share

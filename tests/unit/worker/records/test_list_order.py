@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.records.list_order import CursorError, Position, Sort, has_words, search_words
+from worker.records.listing.list_order import CursorError, Position, Sort, has_words, search_words
 
 Item = tuple[int | str | None, str]
 IDS = st.text("0123456789abcdef", min_size=4, max_size=4)

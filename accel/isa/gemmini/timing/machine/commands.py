@@ -1,9 +1,9 @@
 """Commands on their way to the reservation station, and its three queues."""
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.queues import front, put, take
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64
 
 LOAD, EXECUTE, STORE = range(3)

@@ -3,7 +3,6 @@
 What a part sends does not depend on time, so all is written when the loop is configured; when it is sent does.
 """
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import conv_loop
 from accel.isa.gemmini.stream import conv_loop_shape as shapes
@@ -13,6 +12,7 @@ from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.commands import pass_on, send
 from accel.isa.gemmini.timing.machine.matmul_unroller import IDLE, RUNS, end_loop
 from accel.isa.gemmini.timing.machine.queues import front, has_room, has_room_now, offers, put, take
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64
 
 FROM = 1  # what marks commands of this unroller

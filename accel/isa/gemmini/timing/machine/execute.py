@@ -1,9 +1,9 @@
 """The execute controller: commands, and rows of operands that are read for the mesh (ExecuteController.scala)."""
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.timing.machine import places as at
-from accel.isa.gemmini.timing.machine.load_data import spad_bank
+from accel.isa.gemmini.timing.machine.memory.load_data import spad_bank
+from accel.isa.gemmini.timing.machine.memory.write_dma import bank_is_free
 from accel.isa.gemmini.timing.machine.mesh import (
     NO_SLOT,
     is_being_computed,
@@ -11,7 +11,7 @@ from accel.isa.gemmini.timing.machine.mesh import (
     product_in_progress,
 )
 from accel.isa.gemmini.timing.machine.queues import has_room_now, put
-from accel.isa.gemmini.timing.machine.write_dma import bank_is_free
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64
 
 WAITING, COMPUTING, FLUSH, FLUSHING = range(4)  # states

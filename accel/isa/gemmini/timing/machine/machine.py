@@ -5,17 +5,16 @@ Cycles in which nothing moves are left out: the next one is that of the first an
 
 import numpy as np
 
-from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import conv_loop_shape as shapes
 from accel.isa.gemmini.timing.machine import execute as unit
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE, pass_on, send
 from accel.isa.gemmini.timing.machine.conv_unroller import step_conv_unroller
-from accel.isa.gemmini.timing.machine.load_data import step_loaded_data
 from accel.isa.gemmini.timing.machine.matmul_unroller import step_matmul_unroller
-from accel.isa.gemmini.timing.machine.memory_hierarchy import empty_cache
-from accel.isa.gemmini.timing.machine.memory_port import (
+from accel.isa.gemmini.timing.machine.memory.load_data import step_loaded_data
+from accel.isa.gemmini.timing.machine.memory.memory_hierarchy import empty_cache
+from accel.isa.gemmini.timing.machine.memory.memory_port import (
     answer_start,
     answer_translation,
     forget_pages,
@@ -23,9 +22,18 @@ from accel.isa.gemmini.timing.machine.memory_port import (
     step_answers,
     step_requests,
 )
+from accel.isa.gemmini.timing.machine.memory.read_dma import step_load_controller, step_packets, step_reader_stages
+from accel.isa.gemmini.timing.machine.memory.store_controller import step_store_controller
+from accel.isa.gemmini.timing.machine.memory.trackers import finished, release
+from accel.isa.gemmini.timing.machine.memory.write_dma import (
+    settle_banks,
+    step_dispatch,
+    step_rows_out,
+    step_writer,
+    step_writer_stages,
+)
 from accel.isa.gemmini.timing.machine.mesh import NO_SLOT, forget_product, step_mesh, step_outputs
 from accel.isa.gemmini.timing.machine.queues import front, has_room, make, offers, take
-from accel.isa.gemmini.timing.machine.read_dma import step_load_controller, step_packets, step_reader_stages
 from accel.isa.gemmini.timing.machine.station import (
     allocate,
     complete,
@@ -34,16 +42,8 @@ from accel.isa.gemmini.timing.machine.station import (
     issue,
     ready_slot,
 )
-from accel.isa.gemmini.timing.machine.store_controller import step_store_controller
-from accel.isa.gemmini.timing.machine.trackers import finished, release
-from accel.isa.gemmini.timing.machine.write_dma import (
-    settle_banks,
-    step_dispatch,
-    step_rows_out,
-    step_writer,
-    step_writer_stages,
-)
-from accel.isa.kernel_types import CUBE, MATRIX, VECTOR
+from accel.isa.kernels.compiled_kernels import Signature, compiled
+from accel.isa.kernels.kernel_types import CUBE, MATRIX, VECTOR
 from accel.util.arrays import Int64
 
 _NEVER = 1 << 60

@@ -1,6 +1,5 @@
 """loop_ws in hardware: five parts that write a loop's commands, of two loops at once (LoopMatmul.scala)."""
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import kernel_layout as isa
 from accel.isa.gemmini.stream.loop_registers import local, set_register
@@ -8,6 +7,7 @@ from accel.isa.gemmini.stream.matmul_loop import expand_matmul
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.commands import pass_on, queue_of, send
 from accel.isa.gemmini.timing.machine.queues import front, has_room, offers, take
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64
 
 IDLE, RUNS, COMPUTES = range(3)  # states of a part

@@ -1,9 +1,8 @@
 """The mesh: rows that enter, results that leave, and whose they are (MeshWithDelays.scala, TagQueue.scala)."""
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.timing.machine import places as at
-from accel.isa.gemmini.timing.machine.load_data import (
+from accel.isa.gemmini.timing.machine.memory.load_data import (
     ACCUMULATOR,
     SPAD,
     acc_bank,
@@ -12,6 +11,7 @@ from accel.isa.gemmini.timing.machine.load_data import (
     spad_bank,
 )
 from accel.isa.gemmini.timing.machine.queues import front, has_room, offers, put, take
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64
 
 IDS = 5  # products at once

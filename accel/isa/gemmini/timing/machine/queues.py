@@ -5,8 +5,8 @@ takes comes before whoever puts, so a queue is as full for the latter as it was 
 that passes its readiness on (``pipe`` of Chisel's ``Queue``).
 """
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.timing.machine import places as at
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64
 
 FIRST, COUNT, TAKEN, CAPACITY, WIDTH = range(at.HEADER)

@@ -1,6 +1,5 @@
 """The reservation station: entries, what each waits for, and when it is handed over (ReservationStation.scala)."""
 
-from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream.configuration_registers import load_configuration_of
 from accel.isa.gemmini.timing.machine import log_columns as log
@@ -8,6 +7,7 @@ from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE, queue_of
 from accel.isa.gemmini.timing.machine.mesh import is_garbage
 from accel.isa.gemmini.timing.machine.queues import front, has_room, put, take
+from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Int64
 
 _FAR = 1 << 40

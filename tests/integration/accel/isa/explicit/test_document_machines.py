@@ -10,8 +10,8 @@ from accel.accelerator.instructions import Compute
 from accel.catalog.load_accelerator import parse_accelerator
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded, decode
-from accel.isa.explicit.boxes import check_bounds
 from accel.isa.explicit.document_function import ExplicitMachine
+from accel.isa.explicit.hazards.boxes import check_bounds
 from accel.util.arrays import Words, aligned_zeros
 from tests.helpers.marking import rest_all
 from tests.reference.document_machine import DocumentMachine

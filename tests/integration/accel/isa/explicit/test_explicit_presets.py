@@ -10,10 +10,11 @@ from accel.accelerator.contraction import contraction
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
-from accel.isa.explicit import box_hazard_kernels, timing_decoupled, timing_in_order
+from accel.isa.explicit.clock import timing_decoupled, timing_in_order
 from accel.isa.explicit.costs import costs_of
 from accel.isa.explicit.document_function import ExplicitMachine
 from accel.isa.explicit.explicit_family import FAMILY
+from accel.isa.explicit.hazards import box_hazard_kernels
 from accel.util.arrays import aligned_zeros
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.helpers.documents.explicit_documents import document, row, stream

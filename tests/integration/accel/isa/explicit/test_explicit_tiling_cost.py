@@ -6,8 +6,8 @@ import pytest
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
-from accel.isa.explicit.accesses import HIGH, LOW, MEMORY, WRITES, ranges_of
 from accel.isa.explicit.document_tiling_cost import tiling_cost
+from accel.isa.explicit.hazards.accesses import HIGH, LOW, MEMORY, WRITES, ranges_of
 from accel.isa.explicit.issue_order import arranged
 from accel.isa.family_registry import family_of
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution

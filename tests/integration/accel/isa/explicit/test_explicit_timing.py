@@ -7,8 +7,8 @@ import pytest
 
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
+from accel.isa.explicit.clock.timing import token_limit
 from accel.isa.explicit.explicit_family import FAMILY
-from accel.isa.explicit.timing import token_limit
 from tests.helpers.documents.explicit_documents import PAD, document, random_rows, row, stream
 from tests.reference import explicit_timing
 

@@ -15,7 +15,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.lowering.kinds.layers import layer_tilings
 from accel.program_files.open_program import open_program
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from accel.util.arrays import Words
 from accel.util.content_cache import FolderCache
 from examples.single import Conv, Dense, conv_model, dense_model

@@ -14,7 +14,7 @@ from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.stream.errata import find_errata
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.stream.loop_expansion import expand_loops
-from accel.isa.recordings import read_recordings
+from accel.isa.recorded.recordings import read_recordings
 from accel.program_files.open_program import open_program
 from examples.networks import build
 from tests.helpers.programs.gemmini_parts import write_parts

@@ -5,7 +5,7 @@ import pytest
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.family_registry import family_of
 from accel.isa.gemmini.timing.gemmini_calibration import RUNS
-from accel.isa.recordings import read_recordings
+from accel.isa.recorded.recordings import read_recordings
 from tests.helpers.programs.gemmini_vectors import FOLDER, needs_gemmini_golden
 
 

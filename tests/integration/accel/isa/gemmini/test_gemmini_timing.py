@@ -11,7 +11,7 @@ from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.timing.machine import log_columns as log
-from accel.isa.gemmini.timing.machine.read_dma import packet
+from accel.isa.gemmini.timing.machine.memory.read_dma import packet
 from accel.isa.gemmini.timing.stream_timing import time_stream
 from accel.isa.gemmini.timing.stream_traffic import dram_accesses
 from accel.program_files.open_program import open_program

@@ -5,7 +5,7 @@ import pytest
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters, MemoryHierarchy
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.timing.machine.build import new_machine
-from accel.isa.gemmini.timing.machine.last_level import last_level, touch_block
+from accel.isa.gemmini.timing.machine.memory.last_level import last_level, touch_block
 
 BEATS = 8  # of 64 bytes on a bus of 8
 TURN = 1 + BEATS  # cycles in which the machine does nothing else: its tags, and the beats

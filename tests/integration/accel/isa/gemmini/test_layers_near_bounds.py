@@ -7,7 +7,7 @@ import pytest
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from examples.networks import build
 from examples.single import Dense, dense_model
 from tests.helpers.marking import rest_all

@@ -7,7 +7,7 @@ import pytest
 
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.gemmini.timing.recorded_runs import replay
-from accel.isa.recordings import Recording, read_recordings
+from accel.isa.recorded.recordings import Recording, read_recordings
 from tests.helpers.programs.gemmini_vectors import FOLDER
 
 DESIGNS = {"gemmini": "rtl", "gemmini-8": "rtl_8x8"}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
-from accel.isa.kernel_library import host_cpu
+from accel.isa.kernels.kernel_library import host_cpu
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.function.dot_product import DotProduct

@@ -13,7 +13,7 @@ from accel.driver.dry_run import plan_model
 from accel.errors import CompileError
 from accel.lowering.inject.injection import inject
 from accel.program.program_model import Launch
-from accel.report.plan_documents import Plan
+from accel.report.documents.plan_documents import Plan
 from accel.simulate.engine import simulate
 from examples.single import Conv, conv_model
 from tests.helpers.documents.array_shapes import array, preset, requantising, storing

@@ -12,7 +12,7 @@ import pytest
 from accel.catalog.load_accelerator import parse_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Attention, Options
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from accel.util.arrays import Array
 from examples.attention import attention, scores_to_context
 from tests.helpers.marking import rest_all

@@ -15,7 +15,7 @@ from accel.driver.dry_run import plan_model
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.isa.explicit.document_function import ExplicitMachine
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from accel.util.arrays import Bytes, aligned_zeros
 from examples.networks import build
 from examples.single import Conv, Dense, conv_model, dense_model

@@ -16,7 +16,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import InvalidAccelerator
 from accel.lowering.analysis.float_units import home_memory
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from tests.helpers.documents.random_vector_machines import random_vector_machine
 from tests.helpers.marking import rest_all
 from tests.helpers.models.random_float_networks import random_float_network

@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.document_text import read_text
+from accel.accelerator.text.document_text import read_text
 from accel.catalog.load_accelerator import parse_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
@@ -16,7 +16,7 @@ from accel.isa.decode import Decoded, decode
 from accel.isa.explicit.document_function import ExplicitMachine
 from accel.isa.family_registry import family_of
 from accel.program.program_model import Program
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 from accel.simulate.engine import Simulation, simulate
 from accel.util.arrays import Bytes
 from examples.graph import Graph

@@ -13,7 +13,7 @@ from accel.catalog.load_accelerator import parse_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.isa.decode import decode
-from accel.isa.explicit.accesses import HIGH, LOW, MEMORY, ranges_of
+from accel.isa.explicit.hazards.accesses import HIGH, LOW, MEMORY, ranges_of
 from accel.program.program_model import Launch, Program
 from accel.program_files.open_program import open_program
 from examples.graph import Graph

@@ -15,7 +15,7 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
-from accel.report.report_documents import Report
+from accel.report.documents.report_documents import Report
 
 LANES = 16
 PAIRS = {"add": "A[l] + B[{}]", "subtract": "A[l] - B[{}]", "multiply": "A[l] * B[{}]", "divide": "A[l] / B[{}]"}

@@ -11,7 +11,7 @@ import pytest
 from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
 from accel.program.program_model import Program
-from accel.report.memory_documents import MemoryPlan, OnChipMemory
+from accel.report.documents.memory_documents import MemoryPlan, OnChipMemory
 from tests.helpers.idle_service import Quiet, quiet_service
 from tests.helpers.programs.streams import small_program
 from tests.helpers.records import RESULT, publish_all

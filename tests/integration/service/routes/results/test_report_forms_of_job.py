@@ -12,7 +12,7 @@ import pytest
 
 from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
-from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
+from accel.report.documents.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
 from tests.helpers.html_pages import Page, read_page
 from tests.helpers.idle_service import Quiet, quiet_service
 from tests.helpers.programs.streams import small_program

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import accel.accelerator
-from accel.accelerator.document_text import read_text
+from accel.accelerator.text.document_text import read_text
 from tests.helpers.documents.channel_stores import channel_stores
 
 _MACHINES = Path(__file__).parents[5] / "docs" / "machines"

@@ -5,8 +5,8 @@ import pytest
 
 from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import SimulationError
-from accel.isa.explicit.accesses import MEMORY, WRITES, ranges_of
-from accel.isa.explicit.boxes import boxes_of, check_bounds
+from accel.isa.explicit.hazards.accesses import MEMORY, WRITES, ranges_of
+from accel.isa.explicit.hazards.boxes import boxes_of, check_bounds
 from accel.util.arrays import Int64
 from tests.helpers.programs.streams import stream
 

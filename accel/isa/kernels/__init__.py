@@ -1,0 +1,1 @@
+"""Kernels that are compiled once: through numba or TVM, with object code kept between processes."""

@@ -1,0 +1,1 @@
+"""Recordings of hardware: replayed by a family's model, and compared with its cycles."""

@@ -1,0 +1,1 @@
+"""Reports as documents, and what can be read off them; importing them loads no compiler."""

@@ -1,0 +1,1 @@
+"""Commands that work in this process, without a service."""
