@@ -10,31 +10,18 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 
 from tvm import ir, relax
 
-from accel.accelerator.tables import BYTE_VALUES
 from accel.accelerator.target import Target
 from accel.frontend.integer_recovery.composite_functions import is_table
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
-from accel.lowering.analysis.arithmetic import operations_of
 from accel.lowering.analysis.composite import is_composite_call, read_composite
 from accel.lowering.analysis.float_units import home_memory, multiplies_floats, runs_programs
 from accel.lowering.ir.function_attributes import (
-    ATTENTION,
-    HOST_REASON,
     JOINED,
-    LAUNCHES,
-    REGION,
-    VECTOR_REASONS,
     AttentionChoice,
-    LaunchInfo,
-    VectorValues,
-    dump_choices,
-    dump_launches,
-    dump_region,
     region_of,
     without_numbers,
 )
 from accel.lowering.ir.host_runs import free_vars, main_results
-from accel.lowering.kinds.registry import launch_kind
 from accel.lowering.vector.attention_choice import (
     Attention,
     AttentionOption,
@@ -59,6 +46,7 @@ from accel.lowering.vector.program_tiles import (
     sums_products,
     without_repeats,
 )
+from accel.lowering.vector.vector_launches import PlacedProgram, with_launches
 from accel.lowering.vector.whole_floats import FLOAT, Range
 from accel.region.composite_attributes import COMPOSITE
 from accel.region.kinds import AnyRegion, Prices, Region, VectorRegion
@@ -66,9 +54,6 @@ from accel.region.vector_program import VectorProgram
 
 _TRIED_TILINGS = 4  # of attention over blocks of keys, that are timed
 _IMAGE = 4  # axes of what lies in tiles, of channels and pixels
-
-VECTOR = "vector"
-"""The operator of launches of vector programs, and how their functions are called."""
 
 
 def place_vector_programs(
@@ -242,8 +227,8 @@ class _Placement:
 
     def module(self, choices: Sequence[AttentionChoice] = ()) -> ir.IRModule:
         """The module with its launches; ``choices`` say how attention was placed."""
-        self._choices = choices
-        return self._rebuilt()
+        placed = [(binding, None if group is None else self._placed(group)) for binding, group in self._in_order()]
+        return with_launches(self._module, self._contraction, placed, self._reasons, choices)
 
     def _take(self, binding: relax.VarBinding) -> None:
         """Let a binding join the group of an operand, or begin one."""
@@ -433,25 +418,18 @@ class _Placement:
             for reader in self._readers[var]
         )
 
-    def _rebuilt(self) -> ir.IRModule:
-        """The module in which each group is a call where its first member was, or behind what it reads."""
-        builder = relax.BlockBuilder(self._module)
-        bindings: list[relax.VarBinding] = []
-        functions: dict[str, ir.GlobalVar] = {}
-        launches: dict[str, LaunchInfo] = {}
-        for binding, group in self._in_order():
-            if group is None:
-                bindings.append(binding)
-                continue
-            statements, given, outside = self._statements(group)
-            program = self._program(statements)
-            function = self._function(VectorRegion(program), builder, functions)
-            made = self._call(function, given, outside, builder)
-            computes = [*group.members, *filter(self._is_inlined, group.conditions)]
-            values = VectorValues(_names(computes), _names(given), _names(outside))
-            launches[str(made[0].var.name)] = self._info(group, values, len(launches))
-            bindings += made
-        return self._with_main(builder.get(), bindings, launches)
+    def _placed(self, group: Group) -> PlacedProgram:
+        """The program of a group, in its best tiles."""
+        statements, given, outside = self._statements(group)
+        parts = [part for var in group.members if (part := self._legal_part(var)) is not None]
+        return PlacedProgram(
+            self._program(statements),
+            [self._bindings[self._at[var]] for var in group.members],
+            given,
+            outside,
+            list(filter(self._is_inlined, group.conditions)),
+            macs=sum(products_of(part.operator) for part in parts),
+        )
 
     def _program(self, statements: Statements) -> VectorProgram:
         """A program in its best tiles; where these are priced the fastest of some, as far as that can be said."""
@@ -496,86 +474,3 @@ class _Placement:
 
         for binding in self._bindings:
             yield from behind(binding.var)
-
-    def _with_main(
-        self, module: ir.IRModule, bindings: list[relax.VarBinding], launches: dict[str, LaunchInfo]
-    ) -> ir.IRModule:
-        """The module with these bindings, without the composites that vector programs took in."""
-        main = self._module["main"]
-        attrs = dict(main.attrs.items()) | {
-            LAUNCHES: dump_launches(launches),
-            VECTOR_REASONS: json.dumps(self._reasons),
-        }
-        if self._choices:
-            attrs[ATTENTION] = dump_choices(self._choices)
-        body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
-        rebuilt = relax.Function(main.params, body, main.ret_ty, is_pure=True)
-        module.update_func(module.get_global_var("main"), rebuilt.with_attrs(attrs))
-        called = {
-            binding.value.op: str(binding.var.name)
-            for binding in bindings
-            if is_composite_call(self._module, binding.value)
-        }
-        kept = {
-            variable: self._with_reason(function, called.get(variable, ""))
-            for variable, function in module.functions.items()
-            if not isinstance(function, relax.Function) or str(variable.name_hint) == "main" or variable in called
-        }
-        return ir.IRModule(kept, attrs=module.attrs)
-
-    def _with_reason(self, function: ir.BaseFunc, called: str) -> ir.BaseFunc:
-        """A table of the host with the reason why no program looks it up; anything else as it is."""
-        if not isinstance(function, relax.Function) or not is_table(function) or called not in self._reasons:
-            return function
-        why = f"it is a table of {BYTE_VALUES} entries: {self._reasons[called]}; the host looks it up, in int8"
-        return function.with_attr(HOST_REASON, why)
-
-    def _function(
-        self, region: VectorRegion, builder: relax.BlockBuilder, functions: dict[str, ir.GlobalVar]
-    ) -> ir.GlobalVar:
-        """The PrimFunc of a program; equal programs share one."""
-        key = dump_region(region)
-        if key not in functions:
-            function = launch_kind(region).expression(region, self._contraction).with_attr(REGION, key)
-            variable = builder.add_func(function, f"{VECTOR}_{len(functions)}")
-            builder.update_func(variable, function.with_attr("global_symbol", str(variable.name_hint)))
-            functions[key] = variable
-        return functions[key]
-
-    def _call(
-        self, function: ir.GlobalVar, given: list[relax.Expr], outside: list[relax.Var], builder: relax.BlockBuilder
-    ) -> list[relax.VarBinding]:
-        """The bindings of a launch: its call, and each of several results."""
-        types = [var.ty for var in outside]
-        call = relax.call_tir(function, relax.Tuple(given), types[0] if len(types) == 1 else types)
-        call = builder.normalize(call)
-        if len(outside) == 1:
-            return [relax.VarBinding(outside[0], call)]
-        whole = relax.DataflowVar(f"{outside[0].name}_{VECTOR}", relax.TupleType(types))
-        fields = [
-            relax.VarBinding(var, builder.normalize(relax.TupleGetItem(whole, place)))
-            for place, var in enumerate(outside)
-        ]
-        return [relax.VarBinding(whole, call), *fields]
-
-    def _nodes_of(self, var: relax.Var) -> list[str]:
-        """The nodes of the model that a variable is computed for."""
-        value = self._bindings[self._at[var]].value
-        if is_composite_call(self._module, value):
-            return [str(node) for node in self._module[value.op].attrs["nodes"]]
-        name = str(var.name)
-        return [self._nodes[name]] if name in self._nodes else []
-
-    def _info(self, group: Group, values: VectorValues, number: int) -> LaunchInfo:
-        names = [name for var in group.members for name in self._nodes_of(var)]
-        nodes = tuple(dict.fromkeys(names))
-        name = nodes[0] if nodes else f"{VECTOR}_{number}"
-        done = operations_of(self._module, [self._bindings[self._at[var]] for var in group.members])
-        parts = [part for var in group.members if (part := self._legal_part(var)) is not None]
-        macs = sum(products_of(part.operator) for part in parts)
-        return LaunchInfo(name, VECTOR, nodes, macs, values=values, operations=done)
-
-
-def _names(values: Sequence[relax.Expr]) -> tuple[str, ...]:
-    """The names of variables; a constant has none."""
-    return tuple(str(value.name) if isinstance(value, relax.Var) else "" for value in values)
