@@ -13,7 +13,7 @@ import onnx
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.region_timer import RegionTimer
+from accel.driver.trials.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.isa.family_registry import arrangement_of, family_of

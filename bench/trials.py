@@ -12,8 +12,8 @@ from tvm import ir
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.quantisation_scheme import requantisation
-from accel.driver.region_timer import RegionTimer
-from accel.driver.trial_timer import TrialTimer
+from accel.driver.trials.region_timer import RegionTimer
+from accel.driver.trials.trial_timer import TrialTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.frontend.quantize.scale_grid import Scheme

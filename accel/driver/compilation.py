@@ -12,13 +12,13 @@ from tvm import ir
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import canonical
-from accel.driver.job_helpers import NO_HELPERS, Helpers
+from accel.driver.helpers.job_helpers import NO_HELPERS, Helpers
+from accel.driver.helpers.reference_task import ReferenceTask
 from accel.driver.kept_programs import PROGRAM_FILE, KeptProgram, KeptPrograms, ProgramFacts
-from accel.driver.reference_task import ReferenceTask
-from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
 from accel.driver.stage_chain import Phase, StageDump
 from accel.driver.stage_dumps import describe_model, describe_program
+from accel.driver.trials.region_timer import RegionTimer
 from accel.frontend.integer_recovery.quantised_activations import Activation
 from accel.frontend.integer_recovery.recover_integers import ImportedModel
 from accel.frontend.integer_recovery.rounding_bias import LeftBias

@@ -25,15 +25,15 @@ from accel.driver.compilation import (
     Quantised,
 )
 from accel.driver.kept_programs import KeptProgram, KeptPrograms, tensors_digest
-from accel.driver.placement import FastestPlacement
 from accel.driver.quantisation_scheme import requantisation, scheme_of
-from accel.driver.region_timer import RegionTimer
-from accel.driver.resident_tilings import ChoiceTrials, TriedProgram, tried_choices, words_digest
-from accel.driver.row_timer import RowTimer
 from accel.driver.run_options import Attention, DepthFirst
 from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
-from accel.driver.trial_timer import TrialTimer
+from accel.driver.trials.placement import FastestPlacement
+from accel.driver.trials.region_timer import RegionTimer
+from accel.driver.trials.resident_tilings import ChoiceTrials, TriedProgram, tried_choices, words_digest
+from accel.driver.trials.row_timer import RowTimer
+from accel.driver.trials.trial_timer import TrialTimer
 from accel.errors import InvalidAccelerator, InvalidModel
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised

@@ -18,10 +18,10 @@ from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs
 from accel.driver.compile_stages import TO_PARTITION, pack_graph
 from accel.driver.launch_estimate import joined_cycles, launch_cycles
-from accel.driver.placement import estimated_end_to_end
-from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Unobserved
+from accel.driver.trials.placement import estimated_end_to_end
+from accel.driver.trials.region_timer import RegionTimer
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import name_nodes
 from accel.frontend.quantize.quantize_model import is_quantised

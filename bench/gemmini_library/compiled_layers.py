@@ -10,8 +10,8 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.derive_accelerator import derive_accelerator
 from accel.driver.quantisation_scheme import requantisation
-from accel.driver.region_timer import RegionTimer
-from accel.driver.trial_timer import TrialTimer
+from accel.driver.trials.region_timer import RegionTimer
+from accel.driver.trials.trial_timer import TrialTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.codegen.program_linking import emit

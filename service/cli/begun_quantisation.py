@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from accel.driver.quantisation_ahead import QuantisationAhead, quantisation_ahead
+from accel.driver.helpers.quantisation_ahead import QuantisationAhead, quantisation_ahead
 from accel.driver.run_options import Options
 from accel.errors import CyclopsError
 from worker.process.collection import collection_paused

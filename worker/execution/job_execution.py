@@ -11,7 +11,7 @@ from typing import Any
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.dry_run import plan_loaded_model
-from accel.driver.job_helpers import NO_HELPERS, Helpers
+from accel.driver.helpers.job_helpers import NO_HELPERS, Helpers
 from accel.driver.run_model import run_loaded_model
 from accel.driver.run_options import Options, SimulateOptions
 from accel.driver.run_program import run_program, summarise_program

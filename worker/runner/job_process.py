@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from accel.driver.job_helpers import Helpers
-from accel.driver.lowering_assistant import LoweringAssistant, assist
+from accel.driver.helpers.job_helpers import Helpers
+from accel.driver.helpers.lowering_assistant import LoweringAssistant, assist
 from accel.util.helper_process import line_to_helper, may_help
 from worker.config.settings import Settings
 from worker.execution.job_execution import execute

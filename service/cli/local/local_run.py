@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from accel.catalog.load_accelerator import document_digest
-from accel.driver.job_helpers import Helpers
-from accel.driver.lowering_assistant import lowering_assistant
-from accel.driver.quantisation_ahead import QuantisationAhead
+from accel.driver.helpers.job_helpers import Helpers
+from accel.driver.helpers.lowering_assistant import lowering_assistant
+from accel.driver.helpers.quantisation_ahead import QuantisationAhead
 from accel.errors import CompileError, CyclopsError, InvalidModel, InvalidProgram, InvalidTensors, SimulationError
 from accel.frontend.read.external_files import folder_data, single_file
 from accel.report.provenance import Sources, file_digest

@@ -6,7 +6,7 @@ from tvm import ir, tirx
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.quantisation_scheme import requantisation
-from accel.driver.region_timer import RegionTimer
+from accel.driver.trials.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from accel.isa.family_registry import family_of
 from accel.lowering.analysis.capabilities import Capabilities

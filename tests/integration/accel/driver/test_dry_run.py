@@ -256,7 +256,7 @@ def test_launches_of_many_instructions_are_timed_too(monkeypatch: pytest.MonkeyP
     """It would catch a plan without the cycles of large dense layers, which autotuning does not time."""
     data = MODELS["network"].SerializeToString()
     usual = [launch.estimated_cycles for launch in plan_model(data, VTA).launches]
-    monkeypatch.setattr("accel.driver.region_timer.TRIAL_INSTRUCTIONS", 0)
+    monkeypatch.setattr("accel.driver.trials.region_timer.TRIAL_INSTRUCTIONS", 0)
     assert [launch.estimated_cycles for launch in plan_model(data, VTA).launches] == usual
     monkeypatch.setattr("accel.driver.dry_run._SPARE", 0)  # and no part has as few
     assert {launch.estimated_cycles for launch in plan_model(data, VTA).launches} == {None}

@@ -9,7 +9,7 @@ import pytest
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.launch_estimate import launch_cycles
-from accel.driver.region_timer import RegionTimer
+from accel.driver.trials.region_timer import RegionTimer
 from accel.lowering.ir.function_attributes import region_functions, region_of
 from accel.region.kinds import Region
 from accel.region.shapes import Convolution

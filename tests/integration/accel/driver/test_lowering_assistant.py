@@ -10,8 +10,8 @@ from tvm import ir
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.lowering_assistant import LoweringAssistant, lowering_assistant
-from accel.driver.region_timer import RegionTimer
+from accel.driver.helpers.lowering_assistant import LoweringAssistant, lowering_assistant
+from accel.driver.trials.region_timer import RegionTimer
 from accel.errors import UnsupportedShape
 from accel.lowering.codegen.region_cache import LoweredBeside, RegionCache
 from accel.lowering.codegen.region_lowering import Lower

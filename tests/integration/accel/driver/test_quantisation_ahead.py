@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from accel.driver.quantisation_ahead import QuantisationAhead, quantisation_ahead
+from accel.driver.helpers.quantisation_ahead import QuantisationAhead, quantisation_ahead
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.frontend.quantize.scale_grid import Scheme
 from accel.frontend.read.load_model import load_model

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from accel.driver import reference_task
-from accel.driver.reference_task import ReferenceTask
+from accel.driver.helpers import reference_task
+from accel.driver.helpers.reference_task import ReferenceTask
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from accel.frontend.read.load_model import load_model
 from accel.util.arrays import Array

@@ -9,9 +9,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver import compile_stages, row_timer
+from accel.driver import compile_stages
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
+from accel.driver.trials import row_timer
 from accel.lowering.partition.launch_rows import RowLaunch
 
 

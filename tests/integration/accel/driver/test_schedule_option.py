@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver import region_timer
 from accel.driver import run_model as driver
 from accel.driver.run_options import Options, Schedule, StageProgress
+from accel.driver.trials import region_timer
 from accel.lowering.partition import autotune
 from accel.util.arrays import Words
 from examples.resnet8 import resnet8

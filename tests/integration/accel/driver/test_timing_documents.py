@@ -14,10 +14,10 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.memories import Memory
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver import region_timer
 from accel.driver import run_model as driver
-from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
+from accel.driver.trials import region_timer
+from accel.driver.trials.region_timer import RegionTimer
 from accel.errors import CompileError
 from accel.isa.recorded.calibration import compared_digest
 from accel.lowering.codegen.region_lowering import nameless_text

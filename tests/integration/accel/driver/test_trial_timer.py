@@ -6,9 +6,9 @@ import pytest
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver import trial_timer
-from accel.driver.region_timer import RegionTimer
-from accel.driver.trial_timer import TrialTimer
+from accel.driver.trials import trial_timer
+from accel.driver.trials.region_timer import RegionTimer
+from accel.driver.trials.trial_timer import TrialTimer
 from accel.isa.gemmini.gemmini_family import GemminiFamily
 from accel.lowering.ir.function_attributes import region_functions, region_of
 from accel.region.kinds import AnyRegion

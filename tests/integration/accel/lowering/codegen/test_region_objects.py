@@ -13,7 +13,7 @@ from onnx import helper
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.lowering_assistant import LoweringAssistant
+from accel.driver.helpers.lowering_assistant import LoweringAssistant
 from accel.driver.quantisation_scheme import scheme_of
 from accel.driver.run_options import Options
 from accel.frontend.quantize.quantize_model import ensure_quantised

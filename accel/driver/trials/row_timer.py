@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from accel.accelerator.target import Target
-from accel.driver.region_timer import RegionTimer
+from accel.driver.trials.region_timer import RegionTimer
 from accel.errors import CyclopsError
 from accel.isa.family import Family
 from accel.isa.family_registry import arrangement_of, family_of

@@ -13,7 +13,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.host_costs import HostCosts
 from accel.accelerator.target import Target
 from accel.driver.launch_estimate import joined_cycles, launch_cycles
-from accel.driver.region_timer import RegionTimer
+from accel.driver.trials.region_timer import RegionTimer
 from accel.errors import CompileError, InvalidProgram
 from accel.host.host_graph_reader import check_graph
 from accel.host.operator_work import graph_work

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from accel.accelerator.target import Target
 from accel.driver.launch_estimate import launch_cycles
-from accel.driver.region_timer import RegionTimer
+from accel.driver.trials.region_timer import RegionTimer
 from accel.isa.family import FindsInCaches
 from accel.isa.family_registry import family_of
 from accel.region.kinds import AnyRegion, Region

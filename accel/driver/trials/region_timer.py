@@ -6,7 +6,7 @@ from functools import partial
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
-from accel.driver.lowering_assistant import LoweringAssistant
+from accel.driver.helpers.lowering_assistant import LoweringAssistant
 from accel.errors import CompileError, CyclopsError
 from accel.isa.decode import decode
 from accel.isa.family import Family

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from accel.driver.lowering_assistant import LoweringAssistant
-from accel.driver.quantisation_ahead import QuantisationAhead
+from accel.driver.helpers.lowering_assistant import LoweringAssistant
+from accel.driver.helpers.quantisation_ahead import QuantisationAhead
 
 
 @dataclass(frozen=True)
