@@ -74,10 +74,18 @@ def compiled(name: str, folder: Path, less: int) -> dict[str, Counter[str]]:
 @pytest.mark.parametrize("name", rest_all(["gemmini", "vta", "output-stationary"]))
 def test_only_the_first_job_compiles(name: str, tmp_path: Path) -> None:
     """A key that reads too much of the document, or of the model, shows as a compilation of a later job."""
-    first = compiled(name, tmp_path, 16)
-    assert first.pop("as it is")["region"]  # or nothing is counted
+    jobs = compiled(name, tmp_path, 16)
+    assert any(what.startswith("region ") for what in jobs["as it is"])  # or nothing is counted
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as other:
-        second = other.submit(compiled, name, tmp_path, 32).result()
-    nothing = Counter[str]()
-    assert first == dict.fromkeys(first, nothing)
-    assert second == dict.fromkeys(second, nothing)
+        jobs |= {f"{job} in another process": found for job, found in _second(other, name, tmp_path).items()}
+    before = set[str]()
+    for job, found in jobs.items():
+        regions = {what.removeprefix("region ") for what in found if what.startswith("region ")}
+        assert not regions & before, job  # one that was only tried has no texts, and is compiled when it is taken
+        before |= {what.removeprefix("taken ") for what in found if what.startswith("taken ")}
+        others = [what for what in found if not what.startswith(("region ", "taken "))]
+        assert job == "as it is" or not others, job
+
+
+def _second(other: ProcessPoolExecutor, name: str, folder: Path) -> dict[str, Counter[str]]:
+    return other.submit(compiled, name, folder, 32).result()
