@@ -13,6 +13,7 @@ import numpy as np
 from accel.catalog.load_accelerator import parse_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Attention, Options
+from accel.report.documents.report_documents import Report
 from examples.attention import scores_to_context
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "machines" / "float-array.yaml"
@@ -45,11 +46,16 @@ def main() -> None:
                 reports[way] = run_model(model, accelerator, Options(trace=False, attention=way), Path(out))
             assert reports[way].verified
         cycles = [f"{reports[way].cycles:,}" for way in WAYS[:2]]
-        moved = [f"{reports[way].dram.bytes_read + reports[way].dram.bytes_written:,}" for way in WAYS[:2]]
+        moved = [f"{_dram_bytes(reports[way]):,}" for way in WAYS[:2]]
         used = max(found.bound_used or 0.0 for found in reports["fused"].floats)
         taken = {placed.chosen for placed in reports["auto"].attention}
         cells = (f"{heads}, {queries}, {keys}, {width}", *cycles, *moved, f"{used:.1%}", "/".join(taken))
         print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def _dram_bytes(report: Report) -> int:
+    assert report.dram is not None
+    return report.dram.bytes_read + report.dram.bytes_written
 
 
 if __name__ == "__main__":
