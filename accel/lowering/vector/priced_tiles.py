@@ -55,12 +55,20 @@ def priced_programs(whole: Statements, accelerator: Accelerator, most: int) -> l
 
 
 def _candidates(whole: Statements) -> Array:
-    """Tiles [n, axes], of some counts along each axis that may be cut."""
+    """Tiles [n, axes], of some counts along each axis that may be cut.
+
+    What goes over blocks is cut into equal tiles: in a shorter last one its sums are not right yet.
+    """
     rows = {*whole.rows} | ({whole.stream.axis} if whole.stream is not None else set())
     options = [
         sorted({-(-extent // count) for count in _COUNTS if count < 2 * extent}) if axis in rows else [extent]
         for axis, extent in enumerate(whole.extents)
     ]
+    if whole.stream is not None:
+        options = [
+            sizes if axis == whole.stream.axis else [size for size in sizes if extent % size == 0]
+            for axis, (extent, sizes) in enumerate(zip(whole.extents, options, strict=True))
+        ]
     return np.array([*itertools.product(*options)], dtype=np.int64).reshape(-1, len(whole.extents))
 
 
