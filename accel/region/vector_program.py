@@ -50,7 +50,7 @@ class VectorProgram:
 
     Attributes:
         extents: of the axes.
-        tile: elements of a tile along each axis; the last tile of an axis may have fewer.
+        tile: elements of a tile along each axis; the last tile of one axis may have fewer, and the last block.
         tensors: those in DRAM, the operands first and then ``results`` of them, and the buffers on the chip.
         statements: in the language of documents; an access names the axes of its tensor, in their order.
         contexts: copies of each buffer, so that a tile may load while the one before computes; of one with a stream

@@ -57,19 +57,21 @@ def priced_programs(whole: Statements, accelerator: Accelerator, most: int) -> l
 def _candidates(whole: Statements) -> Array:
     """Tiles [n, axes], of some counts along each axis that may be cut.
 
-    What goes over blocks is cut into equal tiles: in a shorter last one its sums are not right yet.
+    They have fewer elements at the end of one axis at most, but for that of blocks: a program has its whole tiles, and
+    once more those of what is left.
     """
-    rows = {*whole.rows} | ({whole.stream.axis} if whole.stream is not None else set())
+    blocks = None if whole.stream is None else whole.stream.axis
     options = [
-        sorted({-(-extent // count) for count in _COUNTS if count < 2 * extent}) if axis in rows else [extent]
+        sorted({-(-extent // count) for count in _COUNTS if count < 2 * extent})
+        if axis in whole.rows or axis == blocks
+        else [extent]
         for axis, extent in enumerate(whole.extents)
     ]
-    if whole.stream is not None:
-        options = [
-            sizes if axis == whole.stream.axis else [size for size in sizes if extent % size == 0]
-            for axis, (extent, sizes) in enumerate(zip(whole.extents, options, strict=True))
-        ]
-    return np.array([*itertools.product(*options)], dtype=np.int64).reshape(-1, len(whole.extents))
+    tiles = np.array([*itertools.product(*options)], dtype=np.int64).reshape(-1, len(whole.extents))
+    left = np.array(whole.extents) % tiles
+    if blocks is not None:
+        left[:, blocks] = 0
+    return np.asarray(tiles[np.count_nonzero(left, axis=1) <= 1])
 
 
 def _accesses(whole: Statements) -> Iterator[tuple[Statement, VectorTensor, bool]]:
