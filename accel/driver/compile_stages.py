@@ -156,16 +156,16 @@ def _marked(
     return Partitioned(job, done.imported, module, tuple(texts))
 
 
-def _keeps_results(job: CompilationInputs) -> bool:
+def _results_may_stay(job: CompilationInputs) -> bool:
     """Whether results of its launches may stay on the chip."""
     options, accelerator = job.options, job.target.accelerator
     joined = options.launches == "joined" and options.on_chip == "auto"
-    return bool(job.feeds) and joined and can_keep(accelerator, family_of(accelerator))
+    return joined and can_keep(accelerator, family_of(accelerator))
 
 
 def _fastest(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> Partitioned:
     """The partition whose program takes the fewest cycles: its tilings where results stay, then how attention goes."""
-    trials = _tried_tilings(done, choice, left) if _keeps_results(done.job) else None
+    trials = _tried_tilings(done, choice, left) if done.job.feeds and _results_may_stay(done.job) else None
     if trials is None:
         return _with_attention(done, _marked(done, choice, left), choice, left)
     # where launches always run depth first it is the one that moves the fewest bytes
@@ -266,8 +266,7 @@ def _joined_prices(job: CompilationInputs) -> JoinedPrices | None:
     family = family_of(accelerator)
     if options.launches == "separate" or not can_join(accelerator, family):
         return None
-    stay = can_keep(accelerator, family) and options.on_chip == "auto"
-    rows = job.target.contraction.results_are_data and not stay
+    rows = job.target.contraction.results_are_data and not _results_may_stay(job)
     row = None if job.measure is None or not rows else RowTimer(job.target, job.measure, job.cache)
     behind, trials = joined_cost(accelerator), _MOST_TRIALS if options.schedule == "timed" else _TRIALS
     all_of_them = options.schedule == "timed" or orders_itself(accelerator, family)

@@ -18,7 +18,7 @@ class Stretches:
     @classmethod
     def of(cls, boxes: Boxes) -> "Stretches":
         """Returns all between the first and the last byte of each box."""
-        begin, end = _hulls(boxes)
+        begin, end = boxes.hulls()
         order = np.argsort(begin, kind="stable")
         begin, reach = begin[order], np.maximum.accumulate(end[order])
         if not len(begin):
@@ -28,13 +28,8 @@ class Stretches:
 
     def meet(self, boxes: Boxes) -> Bools:
         """Returns which boxes (n,) have a byte between their first and their last one here."""
-        begin, end = _hulls(boxes)
+        begin, end = boxes.hulls()
         if not len(self.begin):
             return np.zeros(len(begin), np.bool_)
         at = np.searchsorted(self.begin, end) - 1
         return np.asarray((at >= 0) & (self.end[np.maximum(at, 0)] > begin))
-
-
-def _hulls(boxes: Boxes) -> tuple[Int64, Int64]:
-    reach = (boxes.rows - 1) * boxes.row_stride
-    return boxes.begin + np.minimum(reach, 0), boxes.begin + np.maximum(reach, 0) + boxes.row_bytes

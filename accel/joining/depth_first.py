@@ -194,8 +194,7 @@ def _needs(tiles: Sequence[Int64], boxes: Boxes, results: Sequence[Segment]) -> 
             whose.setdefault(at, []).append(number)
     needs: list[set[int]] = [set() for _ in tiles]
     dram = [_Bytes(segment, boxes) for segment in sorted(results, key=lambda segment: segment.address)]
-    for box in range(len(boxes.instruction)):
-        low, high = _hull(boxes, box)
+    for box, (low, high) in enumerate(zip(*(each.tolist() for each in boxes.hulls()), strict=True)):
         owners = whose.get(int(boxes.instruction[box]), [])
         met = [each for each in dram if low < each.end and each.begin < high]
         if boxes.write[box] and (len(met) != 1 or low < met[0].begin or met[0].end < high):
@@ -212,18 +211,12 @@ def _needs(tiles: Sequence[Int64], boxes: Boxes, results: Sequence[Segment]) -> 
     return needs
 
 
-def _hull(boxes: Boxes, box: int) -> tuple[int, int]:
-    begin, reach = int(boxes.begin[box]), (int(boxes.rows[box]) - 1) * int(boxes.row_stride[box])
-    return begin + min(reach, 0), begin + max(reach, 0) + int(boxes.row_bytes[box])
-
-
 class _Bytes:
     """The bytes of a result, in the largest units that no access parts: which tile stored each, and if it was read."""
 
     def __init__(self, segment: Segment, boxes: Boxes) -> None:
         self.begin, self.end = segment.address, segment.address + segment.nbytes
-        reach = (boxes.rows - 1) * boxes.row_stride
-        low, high = boxes.begin + np.minimum(reach, 0), boxes.begin + np.maximum(reach, 0) + boxes.row_bytes
+        low, high = boxes.hulls()
         here = (low < self.end) & (high > self.begin)
         stride = np.where(boxes.rows > 1, boxes.row_stride, 0)
         edges = np.concatenate([boxes.begin[here] - self.begin, boxes.row_bytes[here], stride[here], [segment.nbytes]])

@@ -70,8 +70,7 @@ def _runs(stream: TokenStream) -> Iterator[list[int]]:
 
 def reads_of_results(boxes: Boxes, count: int, results: ReadsResults) -> Bools:
     """Returns which of ``count`` instructions, whose accesses of DRAM these are, read results of launches before."""
-    late, reach = np.zeros(count, np.bool_), (boxes.rows - 1) * boxes.row_stride
-    begins, ends = boxes.begin + np.minimum(reach, 0), boxes.begin + np.maximum(reach, 0) + boxes.row_bytes
+    late, (begins, ends) = np.zeros(count, np.bool_), boxes.hulls()
     for box in np.flatnonzero(~boxes.write).tolist():
         late[boxes.instruction[box]] |= results(int(begins[box]), int(ends[box]))
     return late

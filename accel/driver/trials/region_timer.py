@@ -95,14 +95,9 @@ class RegionTimer:
             return kept
         found = self._like.find(attribute)
         if found is None:
-            try:
-                found = lower_region(region, self._target, TRIAL_INSTRUCTIONS)
-            except CyclopsError:
-                found = None
-            if found is None:
-                return None
-            made = found
-            self._like.add(attribute, lambda: made)
+            found = self._lowered_anew(region, attribute, TRIAL_INSTRUCTIONS)
+        if found is None:
+            return None
         self.lowered[attribute] = found
         self._kept.put(key, dump_object(found.made))
         return found.made
@@ -137,14 +132,18 @@ class RegionTimer:
 
         None for a region that cannot be compiled: the stages will say why, if it is taken.
         """
+        lowered = self._lowered_anew(region, attribute, TRIAL_INSTRUCTIONS + self.spare)
+        return None if lowered is None else self._keep(attribute, lowered, dump_object(placed_anywhere(lowered)))
+
+    def _lowered_anew(self, region: AnyRegion, attribute: str, most: int) -> LoweredRegion | None:
+        """A region of ``most`` instructions, which others may be like; None for one that cannot be compiled."""
         try:
-            lowered = lower_region(region, self._target, TRIAL_INSTRUCTIONS + self.spare)
+            lowered = lower_region(region, self._target, most)
         except CyclopsError:
             return None
-        if lowered is None:
-            return None
-        self._like.add(attribute, lambda: lowered)
-        return self._keep(attribute, lowered, dump_object(placed_anywhere(lowered)))
+        if lowered is not None:
+            self._like.add(attribute, lambda: lowered)
+        return lowered
 
     def _like_words(self, attribute: str) -> Words | None:
         """The words of a region that is like one that was lowered; None if there is none."""

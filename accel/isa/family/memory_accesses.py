@@ -27,6 +27,11 @@ class Boxes:
         """Returns the boxes that are written to DRAM."""
         return self.of(self.write)
 
+    def hulls(self) -> tuple[Int64, Int64]:
+        """Returns where the bytes of each access begin and end (n,), whatever lies between its rows."""
+        reach = (self.rows - 1) * self.row_stride
+        return self.begin + np.minimum(reach, 0), self.begin + np.maximum(reach, 0) + self.row_bytes
+
     def of(self, which: Bools) -> "Boxes":
         """Returns the boxes for which ``which`` (accesses,) is true."""
         at = np.flatnonzero(which)

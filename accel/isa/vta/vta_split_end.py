@@ -80,12 +80,8 @@ def _reads_first(launch: Decoded, boxes: Boxes, stores: Int64) -> bool:
     first = int(np.flatnonzero(told).min(initial=len(launch)))
     loads, written = boxes_of(launch), boxes.of(np.isin(boxes.instruction, stores))
     loads = loads.of(~loads.write & (loads.instruction <= first))
-    (begins, ends), (firsts, lasts) = _hulls(loads), _hulls(written)
+    (begins, ends), (firsts, lasts) = loads.hulls(), written.hulls()
     return bool(((begins[:, None] < lasts) & (firsts < ends[:, None])).any())
-
-
-def _hulls(boxes: Boxes) -> tuple[Int64, Int64]:
-    return boxes.begin, boxes.begin + (boxes.rows - 1) * boxes.row_stride + boxes.row_bytes
 
 
 def _steps(launch: Decoded, table: Int64, microops: Int64, stores: Int64) -> Int64:

@@ -6,6 +6,7 @@ from itertools import islice
 
 from accel.accelerator.target import Target
 from accel.lowering.ir.function_attributes import dump_region, flat_views, without_numbers
+from accel.lowering.ir.known_prices import KnownPrices
 from accel.lowering.kinds.program_operations import DoneAlike, ProgramOperations
 from accel.lowering.movement.movement_programs import movement_programs
 from accel.lowering.movement.program_orders import orders_of
@@ -24,11 +25,11 @@ class RegionPrices:
     """The best of a region's orders, once for all regions that differ in numbers alone."""
 
     def __init__(self, target: Target, prices: Prices) -> None:
-        self._target, self._prices = target, prices
+        self._target = target
         self._operations = target.derived(ProgramOperations)
         self._known: dict[str, tuple[int, int] | None] = {}
-        self._cycles: dict[str, int | None] = {}
-        self._of_forms: dict[ProgramForm | str, int | None] = {}
+        self._priced_as_done = KnownPrices(prices, self._form)  # of programs that are done alike one is asked for
+        self._priced = KnownPrices(self._priced_as_done, without_numbers)
         self._moving: dict[Move, VectorRegion | None] = {}
 
     def price(self, region: AnyRegion) -> int | None:
@@ -51,23 +52,6 @@ class RegionPrices:
         for move, several in programs.items():
             found = self._cheapest(several)
             self._moving[move] = None if found is None else several[found[1]]
-
-    def _priced(self, regions: Sequence[AnyRegion]) -> list[int | None]:
-        """Returns the cycles of regions. New ones are priced together: another process may take half."""
-        keys = [without_numbers(region) for region in regions]
-        new = {key: region for key, region in zip(keys, regions, strict=True) if key not in self._cycles}
-        self._cycles |= dict(zip(new, self._priced_as_done(list(new.values())), strict=True)) if new else {}
-        return [self._cycles[key] for key in keys]
-
-    def _priced_as_done(self, regions: Sequence[AnyRegion]) -> list[int | None]:
-        """The cycles of regions with the numbers that they have; of programs that are done alike one is asked for."""
-        forms = [self._form(region) for region in regions]
-        new: dict[ProgramForm | str, AnyRegion] = {}
-        for form, region in zip(forms, regions, strict=True):
-            if form not in self._of_forms:
-                new.setdefault(form, region)
-        self._of_forms |= dict(zip(new, self._prices(list(new.values())), strict=True)) if new else {}
-        return [self._of_forms[form] for form in forms]
 
     def _form(self, region: AnyRegion) -> ProgramForm | str:
         """What regions of the same cycles have in common; a contraction has its numbers in it."""

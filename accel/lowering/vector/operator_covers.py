@@ -1,8 +1,6 @@
 """Operators as a target's instructions do them, each kind of operator once a target."""
 
-from collections.abc import Mapping
-
-from tvm import ir, relax
+from tvm import relax
 
 from accel.accelerator.target import Target
 from accel.expression.element_types import CAST_TO
@@ -19,28 +17,19 @@ _ROW = 64  # elements of a row, which any store has
 
 
 class OperatorCovers:
-    """What instructions do of operators, each kind of operator once a target."""
+    """What instructions do of operators, each kind of operator once a target.
+
+    Attributes:
+        legalizer: makes operators statements, each kind once: what is known of one is known by its identity.
+    """
 
     def __init__(self, target: Target) -> None:
-        self._target, self._home, self._legalizer = target, home_memory(target.accelerator) or "", Legalizer()
+        self._target, self._home = target, home_memory(target.accelerator) or ""
+        self.legalizer = Legalizer()
         self._like = LikeOperators(target, self._home)
         self._known: dict[int, tuple[LegalOperator, CoveredOperator | str]] = {}
         self._stored: dict[str, bool] = {}
         self._attentions: dict[str, CoveredOperator | None] = {}
-
-    def legal(
-        self,
-        value: ir.Call,
-        result: relax.TensorType,
-        composite: relax.Function | None,
-        ranges: Mapping[relax.Expr, Range],
-    ) -> tuple[LegalOperator, list[relax.Expr]]:
-        """Returns an operator as statements, and its operands.
-
-        Raises:
-            UnsaidError: no statement says it.
-        """
-        return self._legalizer.read(value, result, composite, ranges)
 
     def covered(
         self, operator: LegalOperator, given: list[relax.Expr]

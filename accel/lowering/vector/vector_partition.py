@@ -22,6 +22,7 @@ from accel.lowering.ir.function_attributes import (
     without_numbers,
 )
 from accel.lowering.ir.host_runs import free_vars, main_results
+from accel.lowering.ir.known_prices import KnownPrices
 from accel.lowering.vector.attention_choice import (
     Attention,
     AttentionOption,
@@ -49,7 +50,7 @@ from accel.lowering.vector.program_tiles import (
 from accel.lowering.vector.vector_launches import PlacedProgram, with_launches
 from accel.lowering.vector.whole_floats import FLOAT, Range
 from accel.region.composite_attributes import COMPOSITE
-from accel.region.kinds import AnyRegion, Prices, Region, VectorRegion
+from accel.region.kinds import Prices, Region, VectorRegion
 from accel.region.vector_program import VectorProgram
 
 _TRIED_TILINGS = 4  # of attention over blocks of keys, that are timed
@@ -83,7 +84,7 @@ def place_vector_programs(
     def placed(fused: Sequence[Attention]) -> _Placement:
         return _Placement(module, target, home, operators, priced, host_nodes or {}, fused)
 
-    priced = _Priced(prices)
+    priced = KnownPrices(prices, without_numbers)
     usual = placed(())
     if attention == "unfused" or not multiplies_floats(target):
         return usual.module()
@@ -96,21 +97,6 @@ def place_vector_programs(
     return best.module(choices)
 
 
-class _Priced:
-    """The cycles of regions, each kind once: regions that differ in numbers alone have the same."""
-
-    def __init__(self, prices: Prices) -> None:
-        self._prices = prices
-        self._cycles: dict[str, int | None] = {}
-
-    def __call__(self, *regions: AnyRegion) -> list[int | None]:
-        """Returns the cycles of regions, which another process may price half of; None where they cannot be said."""
-        keys = [without_numbers(region) for region in regions]
-        new = {key: region for key, region in zip(keys, regions, strict=True) if key not in self._cycles}
-        self._cycles |= dict(zip(new, self._prices(list(new.values())), strict=True)) if new else {}
-        return [self._cycles[key] for key in keys]
-
-
 class _Placement:
     """``main``, whose bindings go into groups one after the other."""
 
@@ -120,7 +106,7 @@ class _Placement:
         target: Target,
         home: str,
         operators: OperatorCovers,
-        priced: _Priced,
+        priced: KnownPrices,
         host_nodes: Mapping[str, str],
         fused: Sequence[Attention],
     ) -> None:
@@ -207,7 +193,7 @@ class _Placement:
         if is_composite_call(self._module, value):
             return None
         try:
-            return Part(var, *self._operators.legal(value, var.ty, None, self._ranges))
+            return Part(var, *self._operators.legalizer.read(value, var.ty, None, self._ranges))
         except UnsaidError:
             return None
 
@@ -215,7 +201,7 @@ class _Placement:
         """What the programs take that compute any of ``variables``, and all variables that they compute."""
         groups = {id(group): group for var in variables if (group := self._groups.get(var)) is not None}
         programs = [self._program(self._statements(each)[0]) for each in groups.values() if each.computes]
-        prices = self._priced(*map(VectorRegion, programs))
+        prices = self._priced([*map(VectorRegion, programs)])
         members = {var for group in groups.values() for var in group.members} | {*variables}
         left = any(var not in self._groups and not self._only_moves(var) for var in variables)
         cycles = None if left or None in prices else sum(price or 0 for price in prices)
@@ -260,7 +246,7 @@ class _Placement:
         """An operator as instructions do it; what makes bools is kept for those that read them."""
         if not isinstance(var.ty, relax.TensorType):
             raise UnsaidError("it has several results")
-        legal = self._conditions.inline(*self._operators.legal(value, var.ty, composite, self._ranges))
+        legal = self._conditions.inline(*self._operators.legalizer.read(value, var.ty, composite, self._ranges))
         if str(var.ty.dtype) == BOOL:
             self._conditions.learn(var, *legal)
             raise UnsaidError("documents know no bool")
@@ -337,7 +323,7 @@ class _Placement:
         program = cut_program(statements, self._accelerator)
         if program is None:
             return False
-        cycles, otherwise = self._priced(VectorRegion(program), region)
+        cycles, otherwise = self._priced([VectorRegion(program), region])
         return cycles is not None and otherwise is not None and cycles < otherwise
 
     def _grown(
@@ -438,7 +424,7 @@ class _Placement:
             program = cut_program(statements, self._accelerator)
             assert program is not None, "the smallest tile fits"
             return program
-        cycles = self._priced(*(VectorRegion(program) for _, program in found))
+        cycles = self._priced([VectorRegion(program) for _, program in found])
         known = [(price, number) for number, price in enumerate(cycles) if price is not None]
         return found[min(known)[1] if known else 0][1]
 
