@@ -6,6 +6,7 @@ Nodes print themselves as canonical text, which parses to an equal tree.
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from accel.errors import InvalidAccelerator
@@ -94,17 +95,17 @@ class Access:
     def __str__(self) -> str:
         return f"{self.name}[{', '.join(map(str, self.indices))}]"
 
-    @property
+    @cached_property
     def axes(self) -> tuple[str, ...]:
         """The axes of the indices, in order, repeated as they are."""
         return tuple(axis for index in self.indices for axis, _ in index_terms(index))
 
-    @property
+    @cached_property
     def slides(self) -> bool:
         """Whether an index is a sum of axes in steps."""
         return any(isinstance(index, AffineIndex) for index in self.indices)
 
-    @property
+    @cached_property
     def scalars(self) -> tuple[str, ...]:
         """The fields that are steps of its indices, in order."""
         return tuple(step for index in self.indices for _, step in index_terms(index) if isinstance(step, str))
@@ -192,9 +193,11 @@ def _side(expression: Expression, least: int) -> str:
 def children(expression: Expression) -> tuple[Expression, ...]:
     """Returns the expressions directly below one, in the order of the text."""
     match expression:
-        case Lookup(table, value) if not isinstance(table, str):
-            return (table, value)
-        case Negate(value) | Cast(_, value) | Lookup(_, value):
+        case Literal() | Scalar() | Access():  # most of all: asked first
+            return ()
+        case Lookup(table, value):
+            return (value,) if isinstance(table, str) else (table, value)
+        case Negate(value) | Cast(_, value):
             return (value,)
         case Binary(_, left, right):
             return (left, right)
@@ -202,14 +205,15 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return arguments
         case Select(_, left, right, then, otherwise):
             return (left, right, then, otherwise)
-    return ()
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """Yields every node, in the order of the text."""
-    yield expression
-    for child in children(expression):
-        yield from walk(child)
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(children(node)))
 
 
 def with_children(expression: Expression, below: Sequence[Any]) -> Expression:
@@ -280,59 +284,59 @@ class Statement:
         """Whether what the target held is combined with the value."""
         return self.combiner is not None
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         """Every read on the right, in order."""
         return tuple(node for node in walk(self.value) if isinstance(node, Access))
 
-    @property
+    @cached_property
     def operands(self) -> tuple[str, ...]:
         """Tensors read on the right, without the target, in order of first use."""
         return tuple(dict.fromkeys(access.name for access in self.accesses if access.name != self.target.name))
 
-    @property
+    @cached_property
     def tables(self) -> tuple[str, ...]:
         """Tables of the document that values are looked up in, in order of first use."""
         named = (node.table for node in walk(self.value) if isinstance(node, Lookup))
         return tuple(dict.fromkeys(table for table in named if isinstance(table, str)))
 
-    @property
+    @cached_property
     def looked_up(self) -> tuple[Access, ...]:
         """Tables that are operands, in order of first use."""
         named = (node.table for node in walk(self.value) if isinstance(node, Lookup))
         return tuple(dict.fromkeys(table for table in named if isinstance(table, Access)))
 
-    @property
+    @cached_property
     def reads_target(self) -> bool:
         """Whether the target is read on the right."""
         return any(access.name == self.target.name for access in self.accesses)
 
-    @property
+    @cached_property
     def slides(self) -> bool:
         """Whether an index is a sum of axes in steps."""
         return any(access.slides for access in (self.target, *self.accesses))
 
-    @property
+    @cached_property
     def value_scalars(self) -> tuple[str, ...]:
         """Names of instruction fields of which the value is made, in order of first use."""
         return tuple(dict.fromkeys(node.name for node in walk(self.value) if isinstance(node, Scalar)))
 
-    @property
+    @cached_property
     def index_scalars(self) -> tuple[str, ...]:
         """Names of instruction fields that are steps of indices, in order of first use."""
         return tuple(dict.fromkeys(name for access in (self.target, *self.accesses) for name in access.scalars))
 
-    @property
+    @cached_property
     def scalars(self) -> tuple[str, ...]:
         """Names of instruction fields: of the value, then of indices, in order of first use."""
         return tuple(dict.fromkeys((*self.value_scalars, *self.index_scalars)))
 
-    @property
+    @cached_property
     def axes(self) -> tuple[str, ...]:
         """All axes: the target's, then the right side's, in order of first use."""
         return tuple(dict.fromkeys(axis for access in (self.target, *self.accesses) for axis in access.axes))
 
-    @property
+    @cached_property
     def reduced(self) -> tuple[str, ...]:
         """Axes on the right only, over which values are combined, in order of first use."""
         return tuple(axis for axis in self.axes if axis not in self.target.axes)

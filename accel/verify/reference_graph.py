@@ -8,10 +8,12 @@ ONNX's evaluator has in double precision. What follows is computed of the accele
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from tvm import ir, relax
@@ -69,38 +71,78 @@ def run_reference(
     runs = _cut(split_main(module, lambda module, value: not is_of_model(module, value)), measured)
     results = main_results(module["main"])
     operands = {name for each in measured.values() for name in each.operands if isinstance(name, str)}
-    floats: list[FloatResult] = []
     read = [_read(step) for step in runs]
     nodes = ModelNodes(imported.model)
     values: Values = dict(zip(module["main"].params, inputs, strict=True))
     rounded, between = set[relax.Expr](), set[str]()
-    for index, step in enumerate(runs):
-        if isinstance(step, LaunchRun):
-            _evaluate(module, step, values, deadline)
-            if str(step.var.name) in measured:
-                result = measured[str(step.var.name)]
-                floats.append(_measure(result, step.var, values, values[step.var]))
-            continue
-        elsewhere = {var for other, names in enumerate(read) if other != index for var in names} | {*results}
-        outputs = [
-            binding.var
-            for binding in step.bindings
-            if (binding.var in elsewhere or str(binding.var.name) in operands)
-            and isinstance(binding.var.ty, relax.TensorType)
-            and str(binding.var.name) not in measured
-        ]
-        if outputs:
-            _run_nodes(imported, nodes, step, outputs, values, deadline)
-            rounded.update(var for var in outputs if np.issubdtype(values[var].dtype, np.floating))
-        between |= _made(imported, step)
-        last = step.bindings[-1].var
-        if str(last.name) in measured:
-            result = measured[str(last.name)]
-            exact = {var: array for var, array in values.items() if var not in rounded or _is_operand(var, result)}
-            wide = _wide(imported, nodes, last, exact, between)
-            floats.append(_measure(result, last, values, wide))
+    with _Checks() as checks:
+        for index, step in enumerate(runs):
+            if isinstance(step, LaunchRun):
+                _evaluate(module, step, values, deadline)
+                if str(step.var.name) in measured:
+                    checks.begin(measured[str(step.var.name)], step.var, values, partial(np.asarray, values[step.var]))
+                continue
+            elsewhere = {var for other, names in enumerate(read) if other != index for var in names} | {*results}
+            outputs = [
+                binding.var
+                for binding in step.bindings
+                if (binding.var in elsewhere or str(binding.var.name) in operands)
+                and isinstance(binding.var.ty, relax.TensorType)
+                and str(binding.var.name) not in measured
+            ]
+            if outputs:
+                _run_nodes(imported, nodes, step, outputs, values, deadline)
+                rounded.update(var for var in outputs if np.issubdtype(values[var].dtype, np.floating))
+            between |= _made(imported, step)
+            last = step.bindings[-1].var
+            if str(last.name) in measured:
+                result = measured[str(last.name)]
+                exact = {var: array for var, array in values.items() if var not in rounded or _is_operand(var, result)}
+                wide = partial(_wide, imported, nodes, last, exact, frozenset(between))
+                checks.begin(result, last, values, wide)
+        floats = checks.found()
     tensors = {name: array for var, array in values.items() for name in imported.tensors.get(str(var.name), ())}
     return ReferenceRun([_value(result, values) for result in results], tensors, floats)
+
+
+class _Checks:
+    """The checks of results of vector programs, in a thread beside the graph, which goes on with these results.
+
+    Used as a context manager it ends with the block; where that fails, a check that has failed is why.
+    """
+
+    def __init__(self) -> None:
+        self._begun: list[Future[FloatResult]] = []
+
+    def __enter__(self) -> Self:
+        self._thread = ThreadPoolExecutor(1, "checks")
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._thread.shutdown(cancel_futures=True)
+        for check in self._begun if error is not None else ():
+            if not check.cancelled():
+                check.result()
+
+    def begin(
+        self, result: VectorResult, var: relax.Var, values: Values, independent: Callable[[], Array | None]
+    ) -> None:
+        """Check a result, beside another way to it, from the ``values`` of now; it stands for ``var`` from here on."""
+        known = {str(name.name): array for name, array in values.items() if isinstance(name, relax.Var)}
+        self._begun.append(self._thread.submit(_checked, result, known, independent))
+        values[var] = result.found
+
+    def found(self) -> list[FloatResult]:
+        """Returns what the checks have found, once all have ended.
+
+        Raises:
+            VerificationError: a result is out of its bounds.
+        """
+        return [check.result() for check in self._begun]
+
+
+def _checked(result: VectorResult, known: Mapping[str, Array], independent: Callable[[], Array | None]) -> FloatResult:
+    return result.check(result.interval(known.__getitem__), independent())
 
 
 def _cut(runs: Sequence[HostRun | LaunchRun], measured: Collection[str]) -> list[HostRun | LaunchRun]:
@@ -119,14 +161,6 @@ def _cut(runs: Sequence[HostRun | LaunchRun], measured: Collection[str]) -> list
         if part.bindings:
             found.append(part)
     return found
-
-
-def _measure(result: VectorResult, var: relax.Var, values: Values, independent: Array | None) -> FloatResult:
-    """The check of a result, which stands for the variable from here on."""
-    known = {str(name.name): array for name, array in values.items() if isinstance(name, relax.Var)}
-    check = result.check(result.interval(known.__getitem__), independent)
-    values[var] = result.found
-    return check
 
 
 def _wide(

@@ -1,5 +1,6 @@
 """Reports as tables: of a compiled model's job, and of a simulated program."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from rich.table import Table
 from accel.report.documents.verdicts import EQUAL_DB, end_to_end_line, report_verdict, simulation_verdict, stream_line
 
 Report = Mapping[str, Any]
+_LISTED_HOST_OPS = 3  # nodes of one reason that have a line each
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -17,11 +19,7 @@ def print_report(report: Report, console: Console) -> None:
     console.print(_layer_table(report))
     for line in _end_to_end_lines(report):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    for op in report["host_ops"]:
-        console.print(
-            f"on the host: {op['node']} ({op['op']}): {op['reason']}", markup=False, highlight=False, soft_wrap=True
-        )
-    for line in _accuracy_lines(report):
+    for line in (*_host_lines(report), *_accuracy_lines(report)):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     for line in (*dram_lines(report), *_attention_lines(report), *energy_lines(report)):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -29,6 +27,19 @@ def print_report(report: Report, console: Console) -> None:
         if warning["kind"] in {"not-verified", "no-quality", "unset-axis", "biased-rounding", "converted-floats"}:
             console.print(f"warning: {warning['detail']}", markup=False, highlight=False, soft_wrap=True)
     console.print(report_verdict(report), style="bold")
+
+
+def _host_lines(report: Report) -> Iterator[str]:
+    """What the host computes, and why: a line for each node, or one for many nodes of one reason."""
+    by_reason: dict[str, list[Mapping[str, str]]] = {}
+    for op in report["host_ops"]:
+        by_reason.setdefault(op["reason"], []).append(op)
+    for reason, ops in by_reason.items():
+        if len(ops) <= _LISTED_HOST_OPS:
+            yield from (f"on the host: {op['node']} ({op['op']}): {reason}" for op in ops)
+            continue
+        kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(op["op"] for op in ops).most_common())
+        yield f"on the host: {len(ops)} nodes ({kinds}), {ops[0]['node']} among them: {reason}"
 
 
 def _accuracy_lines(report: Report) -> Iterator[str]:

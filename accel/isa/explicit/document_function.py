@@ -87,8 +87,7 @@ def launch_table(decoded: Decoded) -> Int64:
     width = table_width(sorts_of(decoded.accelerator))
     table = aligned_zeros(len(decoded) * width * 8).view(np.int64).reshape(-1, width)
     for executions in executions_of(decoded):
-        if len(executions.words):
-            _fill(table, executions)
+        _fill(table, executions)
     return table
 
 

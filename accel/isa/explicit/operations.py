@@ -202,7 +202,7 @@ class Executions:
 
 
 def executions_of(decoded: Decoded) -> list[Executions]:
-    """What a launch does, sort by sort; parts that end no sequence, syncs and finishes are not among it.
+    """What a launch does, sort by sort of what it has; parts that end no sequence, syncs and finishes are not among it.
 
     Raises:
         SimulationError: the first instruction whose fields choose none of its operations, or that lacks a part.
@@ -213,10 +213,13 @@ def executions_of(decoded: Decoded) -> list[Executions]:
 def _executions(decoded: Decoded) -> list[Executions]:
     accelerator, found = decoded.accelerator, []
     for sort, words in _all(decoded, accelerator):
+        if not len(words):
+            continue
         chosen = np.ones(len(words), np.bool_)
         for name, value in sort.meaning.operation.when.items():
             chosen &= words.column(name) == value
-        found.append(Executions(sort, words.where(chosen)))
+        if chosen.any():
+            found.append(Executions(sort, words.where(chosen)))
     _refuse_undefined(decoded, found)
     return found
 

@@ -54,6 +54,15 @@ def test_a_network_that_stays_on_the_host() -> None:
     assert "on the host: s[0] (Softmax): no instruction" in text
 
 
+def test_many_nodes_of_one_reason_are_one_line() -> None:
+    """Fails if a reason that a hundred nodes share is printed a hundred times, or hides what has another one."""
+    ops = [{"node": f"n{each}", "op": "Mul" if each % 2 else "Sigmoid", "reason": "no table"} for each in range(5)]
+    text = printed(host_ops=[*ops, {"node": "p", "op": "MaxPool", "reason": "no maximum"}])
+    assert "on the host: 5 nodes (3 Sigmoid, 2 Mul), n0 among them: no table" in text
+    assert "on the host: p (MaxPool): no maximum" in text
+    assert "on the host: n0 (Sigmoid): no table" in printed(host_ops=ops[:3])
+
+
 def test_what_was_not_compared_is_not_verified() -> None:
     warning = {"kind": "not-verified", "launch": None, "instruction": None, "detail": "it took too long"}
     text = printed(verified=None, warnings=[warning])
