@@ -71,6 +71,10 @@ class Elementwise:
         """Rows and columns."""
         return self.inputs[0].height, self.inputs[0].width
 
+    @property
+    def stored_windows(self) -> None:
+        """None: elements are stored as they are."""
+
     def reach(self, rows: int, columns: int) -> tuple[int, int]:
         """As many as the result's."""
         return rows, columns

@@ -11,12 +11,14 @@ from accel.accelerator.instructions import (
     Copy,
     CopyBlocks,
     CopyFields,
+    CopyWindows,
     HardwareLoop,
     Instruction,
     Layer,
     Operand,
     Operation,
     Part,
+    WindowAxis,
 )
 from accel.accelerator.memories import Dram, Memory
 from accel.accelerator.require import require
@@ -81,6 +83,8 @@ def gemmini_accelerator(
             _store_scaled(dim),
             _store_full(dim),
             *loop_layers(parameters, _SPAD, _ACC),
+            _load_widened(dim, parameters.wide_columns // dim),
+            _store_pooled(dim),
         ),
         dram=Dram(
             bus_bytes=parameters.dma_bus_bytes,
@@ -118,6 +122,14 @@ def _load(name: str, memory: str, dtype: str, state: int, dim: int, blocks: int 
         blocks=several,
         operations=(Operation(name="copy", when=when, does="sram[n] = dram[n]"),),
     )
+
+
+def _load_widened(dim: int, blocks: int) -> Copy:
+    """The load of int8 into accumulators."""
+    load = _load("load_widened", _ACC, "int8", 1, dim, blocks)
+    when = load.operations[0].when | {"config_ld1.shrunk": 1}
+    widens = Operation(name="widen", when=when, does="sram[n] = i32(dram[n])")
+    return load.model_copy(update={"operations": (widens,)})
 
 
 def _matmul(dim: int) -> Compute:
@@ -194,6 +206,30 @@ def _store_scaled(dim: int) -> Copy:
             "scale": ({"config_st.activation": 0}, scaled.format(low="-128.0")),
             "scale_relu": ({"config_st.activation": RELU}, scaled.format(low="0.0")),
         },
+    )
+
+
+def _store_pooled(dim: int) -> Copy:
+    """The store of the largest of square windows; it takes an image to end with its bank (ReservationStation.scala)."""
+    axes = {"size": "config_st.pool_size", "stride": "config_st.pool_stride"}
+    windows = CopyWindows(
+        rows=WindowAxis(**axes, count="config_st.pool_rows", extent="config_st.out_rows", before="config_st.pool_top"),
+        columns=WindowAxis(
+            **axes, count="config_st.pool_columns", extent="config_st.out_columns", before="config_st.pool_left"
+        ),
+        pitch="config_st.pool_out_dim",
+        in_bank=True,
+    )
+    plain = _store_scaled(dim)
+    fields = CopyFields(sram="mvout.row", dram="mvout.dram", row_stride="config_st.stride")
+    return plain.model_copy(
+        update={
+            "name": "store_pooled",
+            "pragma": "pragma_mvout_pooled",
+            "windows": windows,
+            "copy_fields": fields,
+            "max_rows": None,
+        }
     )
 
 

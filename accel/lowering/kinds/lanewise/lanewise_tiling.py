@@ -1,17 +1,23 @@
 """Tile of a lane-wise region, which is made of steps on accumulators: the cheapest that fits."""
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import cast
 
+from accel.accelerator.instructions import Copy
 from accel.lowering.analysis.buffer_contexts import needs_double_buffer
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.lanewise_capabilities import tile_planner
+from accel.lowering.analysis.window_stores import image_room, store_of_windows, tile_mismatch
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import lane_tile
 from accel.region.tile_steps import Lanewise, TilePlan, iterations_of_steps
 from accel.region.tilings import BORDER_WORTH, Tiling, divisors, tile_extents
 
 _SIDES = (("pad_top", "pad_bottom"), ("pad_left", "pad_right"))
+
+_STORE = 16  # elements that the beginning of a store of windows is worth
 
 Tile = tuple[int, int, int]  # blocks, rows, columns
 
@@ -23,24 +29,36 @@ def lanewise_tiling(
 
     The pitches of the result are its size in whole tiles; of one that is ``bordered`` no more, if that costs little.
     """
+    store = None if shape.stored_windows is None else store_of_windows(epilogue, capabilities)
     key = ("lanes", shape, epilogue.unnumbered, bordered)
     if key not in capabilities.tilings:  # layers ask the same
-        capabilities.tilings[key] = _tiling(shape, capabilities, epilogue.unnumbered, bordered=bordered)
+        wanted = _Wanted(shape, epilogue.unnumbered, store)
+        capabilities.tilings[key] = _tiling(wanted, capabilities, bordered=bordered)
     return cast(Tiling | None, capabilities.tilings[key])
 
 
-def _tiling(shape: Lanewise, capabilities: Capabilities, epilogue: Epilogue, *, bordered: bool) -> Tiling | None:
-    found = _cheapest(shape, capabilities, epilogue, tile_extents)
+@dataclass(frozen=True)
+class _Wanted:
+    """What is cut into tiles: the region, without the numbers of its epilogue, and its store, if that takes windows."""
+
+    shape: Lanewise
+    epilogue: Epilogue
+    store: Copy | None
+
+
+def _tiling(wanted: _Wanted, capabilities: Capabilities, *, bordered: bool) -> Tiling | None:
+    found = _cheapest(wanted, capabilities, tile_extents)
     if not bordered or found is None:
         return None if found is None else found[1]
-    dividing = _cheapest(shape, capabilities, epilogue, divisors)
+    dividing = _cheapest(wanted, capabilities, divisors)
     return dividing[1] if dividing is not None and dividing[0] <= BORDER_WORTH * found[0] else found[1]
 
 
 def _cheapest(
-    shape: Lanewise, capabilities: Capabilities, epilogue: Epilogue, extents: Callable[[int], list[int]]
+    wanted: _Wanted, capabilities: Capabilities, extents: Callable[[int], list[int]]
 ) -> tuple[float, Tiling] | None:
     """The cheapest tile of these extents, and its price."""
+    shape, epilogue = wanted.shape, wanted.epilogue
     planned, (height, width), steps = tile_planner(shape, capabilities), shape.size, len(epilogue.grouped)
     whole = not shape.direct and needs_double_buffer(
         epilogue, capabilities.accelerator, capabilities.gemm
@@ -50,12 +68,12 @@ def _cheapest(
         best: tuple[float, Tiling] | None = None
         for rows in extents(height):
             for columns in extents(width):
-                if not _padding_is_loadable(shape, capabilities, rows, columns):
+                if not _is_copied(wanted, capabilities, (rows, columns)):
                     continue
                 plan = planned(rows, columns)
                 for blocks in divisors(data.blocks):
                     tile = blocks, rows, columns
-                    if not _fits_scratchpads(shape, plan, capabilities, tile, contexts, epilogue):
+                    if not _fits_scratchpads(wanted, plan, capabilities, tile, contexts):
                         break
                     if whole and contexts == 1 and (tile, data.batch) != ((data.blocks, height, width), 1):
                         continue
@@ -88,10 +106,21 @@ def _padding_is_loadable(shape: Lanewise, capabilities: Capabilities, rows: int,
     return True
 
 
-def _fits_scratchpads(
-    shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Tile, contexts: int, epilogue: Epilogue
-) -> bool:
+def _is_copied(wanted: _Wanted, capabilities: Capabilities, tile: tuple[int, int]) -> bool:
+    """Whether loads bring a tile of rows and columns with its padding, and a store of windows, if any, takes it."""
+    (rows, columns), shape = tile, wanted.shape
+    windows, accelerator = shape.stored_windows, capabilities.accelerator
+    if not _padding_is_loadable(shape, capabilities, rows, columns):
+        return False
+    if windows is None:
+        return True
+    pitch = -(-shape.size[1] // columns) * columns
+    return wanted.store is not None and not tile_mismatch(windows, tile, pitch, wanted.store, accelerator)
+
+
+def _fits_scratchpads(wanted: _Wanted, plan: TilePlan, capabilities: Capabilities, tile: Tile, contexts: int) -> bool:
     """Whether data, accumulators, scaled identities and micro-ops have room."""
+    shape, epilogue = wanted.shape, wanted.epilogue
     gemm, accelerator = capabilities.gemm, capabilities.accelerator
     blocks, rows, columns = tile
     height, width = shape.reach(rows, columns)
@@ -104,6 +133,8 @@ def _fits_scratchpads(
             used[operand.memory.name] = used.get(operand.memory.name, 0) + count * operand.elements
     if not accelerator.fits(used):
         return False
+    if wanted.store is not None:
+        return blocks * plan.accumulators <= image_room(wanted.store, accelerator)
     table = gemm.instruction.microops
     if table is None:
         return True
@@ -124,6 +155,9 @@ def _price(shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Ti
         load = len(shape.operands) * blocks * (dram.read_latency + height * width * size / dram.bus_bytes)
     compute = iterations_of_steps(plan.steps, blocks) + steps * blocks * rows * columns
     store = blocks * rows * columns * size / dram.bus_bytes
+    if (windows := shape.stored_windows) is not None:
+        load, compute = blocks * (dram.read_latency + height * width * size / dram.bus_bytes), 0
+        store = blocks * (_STORE + rows * columns * math.prod(windows.kernel))
     data = shape.operands[0]
     tiles = data.batch * (data.blocks // blocks) * -(-shape.size[0] // rows) * -(-shape.size[1] // columns)
     if contexts == 1:
