@@ -3,10 +3,15 @@
 from collections.abc import Iterator
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Copy, CopyWindows
+from accel.accelerator.instructions import Copy, CopyWindows, takes_windows
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import SlidingWindow
+
+
+def has_windows(accelerator: Accelerator) -> bool:
+    """Whether any store takes the largest of windows."""
+    return any(takes_windows(each) for each in accelerator.instructions)
 
 
 def store_of_windows(epilogue: Epilogue, capabilities: Capabilities) -> Copy | None:

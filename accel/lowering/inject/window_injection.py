@@ -4,13 +4,14 @@ What it stores is ``max(f(image[place]), f(image[place + step]), ...)``, the sam
 places say how large the window is and how wide the image, and the loops how far windows lie apart.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Copy, WindowAxis
+from accel.accelerator.instructions import Copy
 from accel.accelerator.memories import Memory
 from accel.accelerator.semantics import Semantics, scalar_field
 from accel.accelerator.target import Target
@@ -54,7 +55,8 @@ def inject_windows(nest: AffineNest, known: list[Semantics], target: Target) -> 
         except CompileError as error:
             misfits.append(error.detail)
     why = misfits[0] if misfits else "it makes something else of an element"
-    raise CompileError(f"no instruction stores the largest of windows to {nest.store.buffer.name}: {why}", INSTRUCTIONS)
+    to = f"no instruction stores the largest of windows to {nest.store.buffer.name}"
+    raise CompileError(f"{to}: {why}", field=INSTRUCTIONS)
 
 
 def _with_value(store: tirx.BufferStore, value: tirx.Expr) -> tirx.BufferStore:
@@ -83,14 +85,19 @@ def _made(nest: AffineNest, values: list[tirx.Expr], choice: OperationMatch, tar
     )
     if not alike or len({read.strides for read in reads}) > 1:
         raise CompileError("the elements of a window are not treated alike", field=INSTRUCTIONS)
-    size = memory.element_count
     first = min(reads, key=lambda read: _distance(read, reads[0]))
-    window = _window([_distance(read, first) for read in reads], size)
     axes = _axes(nest, first, nest.target, memory)
     fields: dict[str, Any] = {
         scalar_field(accelerator, copy, name): value for name, value in choice.scalars.items()
     } | {name: tirx.const(value, "int32") for name, value in choice.meaning.operation.when.items()}
-    return _Windows(copy, memory, accelerator, window).statement(first, nest.target, axes, fields)
+    why = "the elements of a window make no rectangle"
+    windows = list(_windows([_distance(read, first) for read in reads], memory.element_count))
+    for way in sorted((way for window in windows for way in _ways(window, axes)), key=lambda way: -way.windows):
+        try:
+            return _Storing(copy, memory, accelerator, way).statement(first, nest.target, axes, fields)
+        except CompileError as error:
+            why = error.detail
+    raise CompileError(why, field=INSTRUCTIONS)
 
 
 def _same(one: OperationMatch, other: OperationMatch) -> bool:
@@ -114,18 +121,65 @@ def _distance(read: AffineAccess, first: AffineAccess) -> int:
     return distance
 
 
-def _window(distances: list[int], size: int) -> _Window:
-    """The window whose elements lie so far, in scalars, behind its first one."""
+def _windows(distances: list[int], size: int) -> Iterator[_Window]:
+    """The windows whose elements lie so far, in scalars, behind the first one.
+
+    Of an image no wider than the window all lie side by side, in as many rows as one likes.
+    """
     places = sorted(distance // size for distance in distances)
-    columns = 1
-    while columns < len(places) and places[columns] == columns:
-        columns += 1
-    pitch = places[columns] if columns < len(places) else 0
-    rows = len(places) // columns
-    whole = [row * pitch + column for row in range(rows) for column in range(columns)]
-    if places != whole or any(distance % size for distance in distances):
-        raise CompileError("the elements of a window make no rectangle", field=INSTRUCTIONS)
-    return _Window(rows, columns, pitch)
+    if any(distance % size for distance in distances):
+        return
+    for columns in range(len(places), 0, -1):
+        rows, pitch = len(places) // columns, places[columns] if columns < len(places) else 0
+        if places == [row * pitch + column for row in range(rows) for column in range(columns)]:
+            yield _Window(rows, columns, pitch)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to see a nest as rows and columns of windows, None of one, on an image so many elements wide.
+
+    ``strides`` are elements of the image from one window to the next, down and across.
+    """
+
+    window: _Window
+    rows: _Axis | None
+    columns: _Axis | None
+    width: int
+    strides: tuple[int, int]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Rows and columns of windows."""
+        rows, columns = (1 if axis is None else axis.extent for axis in (self.rows, self.columns))
+        return rows, columns
+
+    @property
+    def windows(self) -> int:
+        """All windows of a store."""
+        return self.counts[0] * self.counts[1]
+
+    @property
+    def height(self) -> int:
+        """Rows of the image."""
+        return (self.counts[0] - 1) * self.strides[0] + self.window.rows
+
+
+def _ways(window: _Window, axes: list[_Axis]) -> Iterator[_Way]:
+    """The ways in which windows lie in an image, each within it."""
+    able = [axis for axis in axes if axis.sram and axis.dram]
+    for columns in (*able, None):
+        across = columns.sram if columns else 0
+        reach = window.columns + (columns.extent - 1) * across if columns else window.columns
+        for rows in (*able, None):
+            if rows is not None and rows is columns:
+                continue
+            # windows of one row do not say how wide the image is: as wide as makes both strides the same
+            width = window.pitch or (reach if rows is None else rows.sram // (across or rows.sram))
+            if width < reach or (rows is not None and rows.sram % width):
+                continue
+            down = rows.sram // width if rows else 0
+            yield _Way(window, rows, columns, width, (down or across or window.rows, across or down or window.columns))
 
 
 def _axes(nest: AffineNest, sram: AffineAccess, dram: AffineAccess, memory: Memory) -> list[_Axis]:
@@ -141,33 +195,25 @@ def _axes(nest: AffineNest, sram: AffineAccess, dram: AffineAccess, memory: Memo
     return [_Axis(variable, extent, s // size, d // size) for variable, extent, s, d in axes]
 
 
-class _Windows:
+class _Storing:
     """A store of windows, and the fields that it has."""
 
-    def __init__(self, copy: Copy, memory: Memory, accelerator: Accelerator, window: _Window) -> None:
+    def __init__(self, copy: Copy, memory: Memory, accelerator: Accelerator, way: _Way) -> None:
         assert copy.windows is not None
-        self.copy, self.accelerator, self.window = copy, accelerator, window
+        self.copy, self.accelerator, self.way = copy, accelerator, way
         self.fields = copy.windows
         self.size = memory.element_count
         self.unit = copy.dram_bytes(memory) if copy.dram_unit == "byte" else 1
         self.values: dict[str, int] = {}
 
     def statement(self, sram: AffineAccess, dram: AffineAccess, axes: list[_Axis], fields: dict[str, Any]) -> tirx.Stmt:
-        """The call, inside the loops that are left."""
-        columns, rows, left = self._directions(axes)
-        width = self.window.pitch or (rows.sram if rows else _reach(columns, self.window.columns, 1))
-        across, down = self._strides(columns, rows, max(width, 1))
-        self._direction(self.fields.columns, columns, self.window.columns, across)
-        self._direction(self.fields.rows, rows, self.window.rows, down)
-        self._set(self.fields.columns.extent, width)
-        self._set(self.fields.rows.extent, _reach(rows, self.window.rows, max(width, 1)))
-        stride = columns.dram if columns else rows.dram if rows else 1
-        apart = rows.dram if rows else stride
-        if apart % stride:
-            raise CompileError("a row of windows is no whole number of strides in DRAM", field=INSTRUCTIONS)
-        self._set(self.fields.pitch, apart // stride)
-        assert self.copy.copy_fields.row_stride is not None
-        self._set(self.copy.copy_fields.row_stride, stride * self.unit)
+        """The call, inside the loops that are left.
+
+        Raises:
+            CompileError: a number that no field holds.
+        """
+        self._set_fields()
+        left = [axis for axis in axes if axis is not self.way.rows and axis is not self.way.columns]
         sram_base, dram_base = _whole(sram.base, self.size), _whole(dram.base, self.size)
         for axis in left:
             sram_base = sram_base + axis.variable * axis.sram
@@ -185,50 +231,30 @@ class _Windows:
             statement = tirx.For(axis.variable, zero, extent, tirx.ForKind.SERIAL, statement)
         return statement
 
-    def _directions(self, axes: list[_Axis]) -> tuple[_Axis | None, _Axis | None, list[_Axis]]:
-        """The loops over columns and over rows of windows, and the others."""
-        left, pitch = list(axes), self.window.pitch
-        rows = next((axis for axis in reversed(axes) if pitch and axis.sram and axis.sram % pitch == 0), None)
-        if rows is not None:
-            left.remove(rows)
-        most = self._most(self.fields.columns.stride)
-        columns = next((axis for axis in reversed(left) if 0 < axis.sram <= most and axis.dram), None)
-        if columns is not None:
-            left.remove(columns)
-        if rows is None and not pitch:  # windows of one row: the next loop says how wide the image is
-            rows = next((axis for axis in reversed(left) if axis.sram and axis.dram), None)
-            if rows is not None:
-                left.remove(rows)
-        return columns, rows, left
-
-    def _strides(self, columns: _Axis | None, rows: _Axis | None, width: int) -> tuple[int, int]:
-        """Elements from a window to that of the next column and row; a single one has the stride of the other way."""
-        across, down = columns and columns.sram, rows and rows.sram // width
-        return across or down or self.window.columns, down or across or self.window.rows
-
-    def _direction(self, fields: WindowAxis, axis: _Axis | None, size: int, stride: int) -> None:
-        """The fields of one direction but for the extent of the image."""
-        self._set(fields.size, size)
-        self._set(fields.stride, stride)
-        self._set(fields.count, 1 if axis is None else axis.extent)
-        if fields.before is not None:
-            self._set(fields.before, 0)
-
-    def _most(self, name: str) -> int:
-        return (1 << self.accelerator.bits(self.copy, name)) - 1
+    def _set_fields(self) -> None:
+        way, window, stride_field = self.way, self.way.window, self.copy.copy_fields.row_stride
+        assert stride_field is not None
+        for fields, size, stride, count, extent in (
+            (self.fields.rows, window.rows, way.strides[0], way.counts[0], way.height),
+            (self.fields.columns, window.columns, way.strides[1], way.counts[1], way.width),
+        ):
+            numbers = {"size": size, "stride": stride, "count": count, "extent": extent, "before": 0}
+            for role, name in fields.fields.items():
+                self._set(name, numbers[role])
+        stride = way.columns.dram if way.columns else way.rows.dram if way.rows else 1
+        apart = way.rows.dram if way.rows else stride
+        if apart % stride:
+            raise CompileError("a row of windows is no whole number of strides in DRAM", field=INSTRUCTIONS)
+        self._set(self.fields.pitch, apart // stride)
+        self._set(stride_field, stride * self.unit)
 
     def _set(self, name: str, value: int) -> None:
+        most = (1 << self.accelerator.bits(self.copy, name)) - 1
         if self.values.setdefault(name, value) != value:
-            raise CompileError(
-                f"{name} would be {self.values[name]} and {value}: windows must be square", field=INSTRUCTIONS
-            )
-        if value > self._most(name):
-            raise CompileError(f"{name} is {value}, and holds {self._most(name)} at most", field=INSTRUCTIONS)
-
-
-def _reach(axis: _Axis | None, size: int, pitch: int) -> int:
-    """Elements of the image that windows of ``size`` reach."""
-    return size if axis is None else (axis.extent - 1) * (axis.sram // pitch) + size
+            both = f"{name} would be {self.values[name]} and {value}"
+            raise CompileError(f"{both}: windows must be square", field=INSTRUCTIONS)
+        if value > most:
+            raise CompileError(f"{name} is {value}, and holds {most} at most", field=INSTRUCTIONS)
 
 
 def _whole(base: tirx.Expr, size: int) -> tirx.Expr:

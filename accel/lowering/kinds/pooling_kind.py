@@ -18,7 +18,8 @@ from accel.lowering.analysis.lanewise_capabilities import (
     lane_capabilities,
     load_obstacle,
 )
-from accel.lowering.analysis.window_stores import store_of_windows, window_mismatch
+from accel.lowering.analysis.store_mismatch import store_mismatch
+from accel.lowering.analysis.window_stores import has_windows, store_of_windows, window_mismatch
 from accel.lowering.ir.epilogue_arithmetic import stored_value
 from accel.lowering.kinds.contraction.epilogue_stages import ACCUMULATE, inner, padded_data, placeholder
 from accel.lowering.kinds.lanewise.lanewise_expression import operand_name
@@ -175,10 +176,12 @@ def _by_a_store(composite: CompositeRegion, capabilities: Capabilities, *, borde
     found = ((ending, store_of_windows(ending, capabilities)) for ending in endings)
     epilogue, store = next(((ending, store) for ending, store in found if store is not None), (None, None))
     window = composite.window
-    if epilogue is None or store is None or capabilities.load(memory, "int8") is None or window is None:
+    if window is None or not has_windows(capabilities.accelerator) or capabilities.load(memory, "int8") is None:
         return ""
     if not capabilities.gemm.results_are_data and not bool(identity_obstacle(capabilities)):
         return ""
+    if epilogue is None or store is None:
+        return store_mismatch((low, high), capabilities)
     why = window_mismatch(window, store, capabilities.accelerator)
     if why:
         return why
