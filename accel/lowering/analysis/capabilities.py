@@ -166,6 +166,10 @@ class Capabilities:
 
     def load(self, memory: str, dtype: str) -> str | None:
         """The pragma of the copy that loads ``dtype`` into a memory, extended if that is wider, or None."""
+        return self.loading(memory, dtype).pragma
+
+    def loading(self, memory: str, dtype: str) -> CapabilityAnswer:
+        """The copy that loads ``dtype`` into a memory, extended if that is wider."""
 
         def question() -> tirx.BufferStore:
             target = self.accelerator.memory(memory)
@@ -173,7 +177,7 @@ class Capabilities:
             into = tirx.decl_buffer((1,), target.dtype, "a", scope=target.scope)
             return tirx.BufferStore(into, value.astype(target.dtype), [0])
 
-        return self._copied(("load", memory, dtype), question).pragma
+        return self._copied(("load", memory, dtype), question)
 
     @property
     def small(self) -> bool:

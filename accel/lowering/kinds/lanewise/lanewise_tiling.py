@@ -17,7 +17,8 @@ from accel.region.tilings import BORDER_WORTH, Tiling, divisors, tile_extents
 
 _SIDES = (("pad_top", "pad_bottom"), ("pad_left", "pad_right"))
 
-_STORE = 16  # elements that the beginning of a store of windows is worth
+_STORE, _READ = 16, 1.5  # cycles of the beginning of a store of windows, and of an element
+_LOAD, _LOADS = 29, 2  # cycles of a load beside the latency, and loads at a time
 
 Tile = tuple[int, int, int]  # blocks, rows, columns
 
@@ -144,6 +145,25 @@ def _fits_scratchpads(wanted: _Wanted, plan: TilePlan, capabilities: Capabilitie
     return contexts * entries <= accelerator.memory(table.memory).depth and longest < 1 << bits
 
 
+def _loaded(shape: Lanewise, capabilities: Capabilities, tile: Tile) -> float:
+    """Cycles of the loads of a tile into accumulators: of each its bytes, or its share of the latency.
+
+    A load takes rows of pixels that lie one behind the other, and several blocks of them if it can.
+    """
+    accelerator, gemm = capabilities.accelerator, capabilities.gemm
+    meaning = capabilities.loading(gemm.dst.memory.name, "int8").meaning
+    copy = None if meaning is None else meaning.instruction
+    assert isinstance(copy, Copy)
+    (blocks, *size), data = tile, shape.operands[0]
+    height, width = shape.reach(*size)
+    most = copy.max_rows or height * width
+    lines = -(-height * width // most) if width == data.width else height * -(-width // most)
+    groups = -(-blocks // (1 if copy.blocks is None else copy.blocks.most))
+    bytes_moved = blocks * height * width * copy.dram_bytes(gemm.dst.memory)
+    waits = lines * groups * (accelerator.dram.read_latency + _LOAD) / _LOADS
+    return max(bytes_moved / accelerator.dram.bus_bytes, waits)
+
+
 def _price(shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Tile, contexts: int, steps: int) -> float:
     """An estimate in cycles: the busiest of loads, computation and stores, which overlap with two contexts."""
     dram, source = capabilities.accelerator.dram, lane_tile(capabilities.gemm, direct=shape.direct)
@@ -156,8 +176,8 @@ def _price(shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Ti
     compute = iterations_of_steps(plan.steps, blocks) + steps * blocks * rows * columns
     store = blocks * rows * columns * size / dram.bus_bytes
     if (windows := shape.stored_windows) is not None:
-        load, compute = blocks * (dram.read_latency + height * width * size / dram.bus_bytes), 0
-        store = blocks * (_STORE + rows * columns * math.prod(windows.kernel))
+        load, compute = _loaded(shape, capabilities, tile), 0
+        store = blocks * (_STORE + _READ * rows * columns * math.prod(windows.kernel))
     data = shape.operands[0]
     tiles = data.batch * (data.blocks // blocks) * -(-shape.size[0] // rows) * -(-shape.size[1] // columns)
     if contexts == 1:
