@@ -5,7 +5,17 @@ from itertools import pairwise
 from typing import ClassVar, Literal, Self
 
 from accel.region.shapes import PackedActivation
-from accel.region.tile_steps import AccumulatorBlock, Apply, Clear, LaneCapabilities, Merge, PairOp, Take, TilePlan
+from accel.region.tile_steps import (
+    AccumulatorBlock,
+    Apply,
+    Clear,
+    LaneCapabilities,
+    Load,
+    Merge,
+    PairOp,
+    Take,
+    TilePlan,
+)
 
 Combination = Literal["sum", "max", "min", "product"]
 PAIRS: dict[Combination, PairOp] = {"sum": "add", "max": "max", "min": "min", "product": "multiply"}
@@ -16,6 +26,7 @@ class Elementwise:
     """The ``combination`` of operands of one size, each times its weight, an integer.
 
     ``direct``: int8 are loaded into the accumulators as they are; else contractions with scaled identities bring them.
+    ``onto``: of a sum, each is loaded onto the ones before, as many times as its weight says.
     """
 
     kind: ClassVar[str] = "elementwise"
@@ -24,6 +35,7 @@ class Elementwise:
     weights: tuple[int, ...]
     combination: Combination
     direct: bool
+    onto: bool = False
 
     def over(self, operands: tuple[PackedActivation, ...]) -> Self:
         """The same over operands of other pitches."""
@@ -89,6 +101,9 @@ def elementwise_plan(shape: Elementwise, rows: int, columns: int, ways: LaneCapa
     plan, size = TilePlan(), (rows, columns)
     box, number = AccumulatorBlock("box0", *size), {factor: place for place, factor in enumerate(shape.factors)}
     numbers = [number[weight] for weight in shape.weights]
+    if shape.onto:
+        loaded = [operand for operand, weight in enumerate(shape.weights) for _ in range(weight)]
+        return TilePlan([box], [Load(box, size, operand, adds=at > 0) for at, operand in enumerate(loaded)])
     if shape.combination == "sum" and not shape.direct:
         plan.boxes.append(box)
         plan.steps.append(Clear(box, size))

@@ -121,7 +121,7 @@ class Clear:
 class Load:
     """An operand becomes ``box``, by a load; from ``first`` of the tile's part of it on, by the strides.
 
-    ``dense``: whole, and not by the strides.
+    ``dense``: whole, and not by the strides. ``adds``: it is added to what is in ``box``.
     """
 
     box: AccumulatorBlock
@@ -129,6 +129,7 @@ class Load:
     operand: int
     first: Place = (0, 0)
     dense: bool = False
+    adds: bool = False
     weight = 2
 
 

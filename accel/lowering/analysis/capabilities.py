@@ -168,16 +168,17 @@ class Capabilities:
         """The pragma of the copy that loads ``dtype`` into a memory, extended if that is wider, or None."""
         return self.loading(memory, dtype).pragma
 
-    def loading(self, memory: str, dtype: str) -> CapabilityAnswer:
-        """The copy that loads ``dtype`` into a memory, extended if that is wider."""
+    def loading(self, memory: str, dtype: str, *, adds: bool = False) -> CapabilityAnswer:
+        """The copy that loads ``dtype`` into a memory, extended if that is wider; ``adds``: onto what is there."""
 
         def question() -> tirx.BufferStore:
             target = self.accelerator.memory(memory)
             value = tirx.decl_buffer((1,), dtype, "d")[0]
             into = tirx.decl_buffer((1,), target.dtype, "a", scope=target.scope)
-            return tirx.BufferStore(into, value.astype(target.dtype), [0])
+            value = value.astype(target.dtype)
+            return tirx.BufferStore(into, into[0] + value if adds else value, [0])
 
-        return self._copied(("load", memory, dtype), question)
+        return self._copied(("load", memory, dtype, *(("adds",) if adds else ())), question)
 
     @property
     def small(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
+import numpy as np
 from tvm import te
 
 from accel.lowering.analysis.capabilities import Capabilities
@@ -20,12 +21,15 @@ from accel.lowering.analysis.store_mismatch import store_mismatch
 from accel.lowering.ir.epilogue_arithmetic import apply_pair
 from accel.lowering.kinds.lanewise.lanewise_kind import LanewiseKind
 from accel.lowering.kinds.lanewise.lanewise_tiling import lanewise_tiling
+from accel.lowering.kinds.layers.layer_options import packed_image
 from accel.lowering.kinds.region_kind import PlanRequest, Refusal
 from accel.region.elementwise import PAIRS, Elementwise, can_weight
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import PackedActivation
 
+_MOST_LOADS = 3  # of which a sum may be made
+_LEAST_BLOCKS = 1  # of channels, so that a load has more than the latency to do
 _MAX_OPERANDS = 127  # what a weight can be
 _NAMES = {"sum": "sum", "max": "maximum", "min": "minimum", "product": "product"}
 
@@ -42,6 +46,9 @@ class ElementwiseKind(LanewiseKind[Elementwise]):
             title = request.capabilities.accelerator.title
             return Refusal(f"no instruction of {title} does it: they are as large as a layer", defers=True)
         bordered = request.use.wants_border(request.capabilities)
+        added = added_by_loads(request.composite, request.capabilities, bordered=bordered)
+        if added is not None:
+            return [TilingOption(0.0, added)]
         region = _region(request.composite, request.capabilities, bordered=bordered)
         return Refusal(region) if isinstance(region, str) else [TilingOption(0.0, region)]
 
@@ -74,6 +81,35 @@ def _region(composite: CompositeRegion, capabilities: Capabilities, *, bordered:
     if tiling is None:
         return f"no tile of it fits the scratchpads of {capabilities.accelerator.title}"
     return Region(shape, epilogue, tiling)
+
+
+def added_by_loads(
+    composite: CompositeRegion, capabilities: Capabilities, *, bordered: bool
+) -> Region[Elementwise] | None:
+    """The region of a sum of which loads add each operand onto the ones before; None where they cannot, or may not pay.
+
+    Weights but for what all have in common must be small: an operand is loaded as often as its weight says.
+    """
+    memory, gemm = capabilities.gemm.dst.memory.name, capabilities.gemm
+    if any(capabilities.loading(memory, "int8", adds=adds).pragma is None for adds in (False, True)):
+        return None
+    if not gemm.results_are_data or composite.combination != "sum" or min(composite.weights) <= 0:
+        return None
+    if composite.scaling is None or composite.has_bias or composite.steps:
+        return None
+    common = math.gcd(*composite.weights)
+    weights = tuple(weight // common for weight in composite.weights)
+    scaling = replace(composite.scaling, scale=float(np.float32(composite.scaling.scale) * np.float32(common)))
+    epilogue = Epilogue((), scaling=scaling)
+    exact = common & (common - 1) == 0  # a power of two: the product with a float is as before
+    if sum(weights) > _MOST_LOADS or not exact or capabilities.store("int8", scaling) is None:
+        return None
+    packed = packed_image(composite.result, gemm)
+    if isinstance(packed, str) or packed.blocks < _LEAST_BLOCKS:
+        return None
+    shape = Elementwise((packed,) * len(weights), weights, "sum", direct=True, onto=True)
+    tiling = lanewise_tiling(shape, capabilities, epilogue, bordered=bordered)
+    return None if tiling is None else Region(shape, epilogue, tiling)
 
 
 def _obstacle(terms: CompositeRegion, capabilities: Capabilities) -> str:

@@ -59,6 +59,7 @@ def step_operations(shape: Lanewise, tiling: Tiling, capabilities: Capabilities)
     for step in tile_planner(shape, capabilities)(tiling.out_rows, tiling.out_columns).steps:
         if isinstance(step, Load):
             widened = tirx.decl_buffer((1,), "int8", "source")[0].astype(accumulators.dtype)
+            widened = accumulators[0] + widened if step.adds else widened
             yield from _copying("load data", accumulators, widened, capabilities)
         elif isinstance(step, Apply):
             yield from _answered(capabilities.steps(step.steps))

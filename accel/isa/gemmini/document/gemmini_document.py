@@ -125,11 +125,14 @@ def _load(name: str, memory: str, dtype: str, state: int, dim: int, blocks: int 
 
 
 def _load_widened(dim: int, blocks: int) -> Copy:
-    """The load of int8 into accumulators."""
+    """The load of int8 into accumulators, in place of what is there or onto it."""
     load = _load("load_widened", _ACC, "int8", 1, dim, blocks)
     when = load.operations[0].when | {"config_ld1.shrunk": 1}
-    widens = Operation(name="widen", when=when, does="sram[n] = i32(dram[n])")
-    return load.model_copy(update={"operations": (widens,)})
+    operations = (
+        Operation(name="widen", when=when | {"mvin2.accumulate": 0}, does="sram[n] = i32(dram[n])"),
+        Operation(name="add", when=when | {"mvin2.accumulate": 1}, does="sram[n] += i32(dram[n])"),
+    )
+    return load.model_copy(update={"operations": operations})
 
 
 def _matmul(dim: int) -> Compute:

@@ -193,10 +193,12 @@ class _LanewiseTile:
         def store(*at: Any) -> tirx.Stmt:
             block, y, x, *inner = at
             value = self._read(step.operand, block, y * down + step.first[0], x * right + step.first[1], inner)
-            return tirx.BufferStore(box, value.astype(self.gemm.sum_dtype), list(at))
+            value = value.astype(self.gemm.sum_dtype)
+            return tirx.BufferStore(box, box[at] + value if step.adds else value, list(at))
 
         extents = (self.tiling.out_blocks, *step.extents, *self.gemm.dst.shape)
-        return loop_nest(extents, store, self._known(self.capabilities.load(self.gemm.dst.memory.name, "int8")))
+        loads = self.capabilities.loading(self.gemm.dst.memory.name, "int8", adds=step.adds)
+        return loop_nest(extents, store, self._known(loads.pragma))
 
     def _taken(self, step: Take) -> tirx.Stmt:
         box, gemm, (down, right) = self.boxes[step.box.name], self.gemm, self.shape.strides

@@ -12,13 +12,14 @@ from accel.lowering.analysis.lanewise_capabilities import tile_planner
 from accel.lowering.analysis.window_stores import image_room, store_of_windows, tile_mismatch
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import lane_tile
-from accel.region.tile_steps import Lanewise, TilePlan, iterations_of_steps
+from accel.region.tile_steps import Lanewise, Load, TilePlan, iterations_of_steps
 from accel.region.tilings import BORDER_WORTH, Tiling, divisors, tile_extents
 
 _SIDES = (("pad_top", "pad_bottom"), ("pad_left", "pad_right"))
 
 _STORE, _READ = 16, 1.5  # cycles of the beginning of a store of windows, and of an element
 _LOAD, _LOADS = 29, 2  # cycles of a load beside the latency, and loads at a time
+_TURN = 60  # cycles from the last load of a tile to its first store, and from its last store to the next load
 
 Tile = tuple[int, int, int]  # blocks, rows, columns
 
@@ -175,9 +176,11 @@ def _price(shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Ti
         load = len(shape.operands) * blocks * (dram.read_latency + height * width * size / dram.bus_bytes)
     compute = iterations_of_steps(plan.steps, blocks) + steps * blocks * rows * columns
     store = blocks * rows * columns * size / dram.bus_bytes
-    if (windows := shape.stored_windows) is not None:
-        load, compute = _loaded(shape, capabilities, tile), 0
-        store = blocks * (_STORE + _READ * rows * columns * math.prod(windows.kernel))
+    if steps == 0 and all(isinstance(step, Load) for step in plan.steps):
+        windows = shape.stored_windows
+        reads = rows * columns * (1 if windows is None else math.prod(windows.kernel))
+        load, store = len(plan.steps) * _loaded(shape, capabilities, tile), blocks * (_STORE + _READ * reads)
+        compute = (load + store + dram.read_latency + _TURN) / contexts  # as a context is loaded once it is stored
     data = shape.operands[0]
     tiles = data.batch * (data.blocks // blocks) * -(-shape.size[0] // rows) * -(-shape.size[1] // columns)
     if contexts == 1:
