@@ -39,7 +39,8 @@ def _copy_roles(copy: Copy) -> Iterator[tuple[str, str]]:
             yield f"dimensions.{index}.{role}", field
     if copy.blocks is not None:
         yield "blocks.scalars", copy.blocks.scalars
-        yield "blocks.stride", copy.blocks.stride
+        if copy.blocks.stride is not None:
+            yield "blocks.stride", copy.blocks.stride
     if copy.windows is not None:
         for along in ("rows", "columns"):
             axis: WindowAxis = getattr(copy.windows, along)

@@ -217,8 +217,17 @@ class CopyBlocks(DocumentPart):
         FieldName, Field(description="the field of a row's scalars in DRAM, of all its blocks", examples=["columns"])
     ]
     stride: Annotated[
-        FieldName, Field(description="the field from block to block on the chip, elements", examples=["block_stride"])
-    ]
+        FieldName | None,
+        Field(description="the field from block to block on the chip, elements", examples=["block_stride"]),
+    ] = None
+    apart: Annotated[
+        Count | None,
+        Field(
+            description="elements from block to block on the chip, where no field says it",
+            examples=[16],
+            exclude_if=says_nothing,
+        ),
+    ] = None
     most: Annotated[Count, Field(ge=2, description="most blocks, of one element each", examples=[4])]
 
 
@@ -318,7 +327,7 @@ class Copy(Instruction):
     blocks: Annotated[
         CopyBlocks | None,
         Field(
-            description="the fields of a load that takes several elements of each row",
+            description="the fields of a copy that takes several elements of each row",
             exclude_if=says_nothing,
         ),
     ] = None

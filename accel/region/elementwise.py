@@ -26,7 +26,8 @@ class Elementwise:
     """The ``combination`` of operands of one size, each times its weight, an integer.
 
     ``direct``: int8 are loaded into the accumulators as they are; else contractions with scaled identities bring them.
-    ``onto``: of a sum, each is loaded onto the ones before, as many times as its weight says.
+    ``onto``: of a sum, each is loaded onto the ones before, as many times as its weight says. ``apart``: a store takes
+    several blocks, each so many accumulators behind the one before; 0: one.
     """
 
     kind: ClassVar[str] = "elementwise"
@@ -36,6 +37,7 @@ class Elementwise:
     combination: Combination
     direct: bool
     onto: bool = False
+    apart: int = 0
 
     def over(self, operands: tuple[PackedActivation, ...]) -> Self:
         """The same over operands of other pitches."""
@@ -102,6 +104,8 @@ def elementwise_plan(shape: Elementwise, rows: int, columns: int, ways: LaneCapa
     box, number = AccumulatorBlock("box0", *size), {factor: place for place, factor in enumerate(shape.factors)}
     numbers = [number[weight] for weight in shape.weights]
     if shape.onto:
+        width = columns // line_of(columns, shape.apart) * shape.apart if shape.apart else columns
+        box = AccumulatorBlock("box0", rows, width)
         loaded = [operand for operand, weight in enumerate(shape.weights) for _ in range(weight)]
         return TilePlan([box], [Load(box, size, operand, adds=at > 0) for at, operand in enumerate(loaded)])
     if shape.combination == "sum" and not shape.direct:
@@ -119,6 +123,11 @@ def elementwise_plan(shape: Elementwise, rows: int, columns: int, ways: LaneCapa
         _brought(plan, other, shape, ways, operand)
         plan.steps.append(Merge(box, other, size, PAIRS[shape.combination]))
     return plan
+
+
+def line_of(columns: int, apart: int) -> int:
+    """The columns of a line, of those of a tile: as many as divide them, and at most as blocks are ``apart``."""
+    return max(each for each in range(1, min(columns, apart) + 1) if columns % each == 0)
 
 
 def bit_gaps(weight: int) -> list[int]:

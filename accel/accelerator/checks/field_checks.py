@@ -242,13 +242,16 @@ def _check_copy_operand(path: str, name: str, operand: Operand, copy: Copy, acce
 
 def _check_blocks(path: str, copy: Copy, blocks: CopyBlocks, accelerator: Accelerator) -> None:
     fields, memory = copy.copy_fields, accelerator.memory(copy.memory)
-    require(copy.direction == "load", path, "a store takes one element of each row")
     require(fields.rows is not None, path, "the copy has no field of rows, and blocks are of each row")
     require(fields.columns is None, path, "the copy has a field of columns; blocks stand in their place")
     scalars = blocks.most * memory.element_count
     bits = accelerator.bits(copy, blocks.scalars)
     few = f"{blocks.most} elements of {memory.name} are {scalars} scalars, and {blocks.scalars} has {bits} bits"
     require(scalars < 1 << bits, f"{path}.most", f"{few}; it needs {scalars.bit_length()}")
+    one = "blocks are as far apart as a field says, `stride`, or all alike, `apart`; it needs one of the two"
+    require((blocks.stride is None) != (blocks.apart is None), path, one)
+    if blocks.stride is None:
+        return
     reach = accelerator.bits(copy, blocks.stride)
     none = f"{blocks.stride} has {reach} bits and can only be 0; it needs 1 bit at least"
     require(reach > 0, f"{path}.stride", none)

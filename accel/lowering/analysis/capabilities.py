@@ -111,7 +111,11 @@ class Capabilities:
 
     def store(self, dtype: str, scaling: Scaling | Shifting | None = None) -> str | None:
         """The pragma of the copy that stores accumulators as ``dtype``, as ``scaling`` says or their low bits."""
-        return self._copied(("store", dtype, scaling), self._stored(dtype, scaling)).pragma
+        return self.storing(dtype, scaling).pragma
+
+    def storing(self, dtype: str, scaling: Scaling | Shifting | None = None) -> CapabilityAnswer:
+        """The copy that stores accumulators so."""
+        return self._copied(("store", dtype, scaling), self._stored(dtype, scaling))
 
     def store_of_windows(self, dtype: str, scaling: Scaling | Shifting | None) -> CapabilityAnswer:
         """The copy that stores of windows of accumulators the largest as ``dtype``, each as ``scaling`` says."""

@@ -6,8 +6,9 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from tvm import te
+from tvm import te, tirx
 
+from accel.accelerator.instructions import Copy
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, clip_bounds
 from accel.lowering.analysis.epilogue_planning import narrowing_epilogues, steps_per_instruction, with_bias
@@ -21,6 +22,7 @@ from accel.lowering.analysis.store_mismatch import store_mismatch
 from accel.lowering.ir.epilogue_arithmetic import apply_pair
 from accel.lowering.kinds.lanewise.lanewise_kind import LanewiseKind
 from accel.lowering.kinds.lanewise.lanewise_tiling import lanewise_tiling
+from accel.lowering.kinds.lanewise.summed_loads import schedule_summed_loads
 from accel.lowering.kinds.layers.layer_options import packed_image
 from accel.lowering.kinds.region_kind import PlanRequest, Refusal
 from accel.region.elementwise import PAIRS, Elementwise, can_weight
@@ -28,7 +30,7 @@ from accel.region.epilogue import Epilogue
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import PackedActivation
 
-_MOST_LOADS = 3  # of which a sum may be made
+_MOST_LOADS = 2  # of which a sum may be made
 _LEAST_BLOCKS = 1  # of channels, so that a load has more than the latency to do
 _MAX_OPERANDS = 127  # what a weight can be
 _NAMES = {"sum": "sum", "max": "maximum", "min": "minimum", "product": "product"}
@@ -51,6 +53,14 @@ class ElementwiseKind(LanewiseKind[Elementwise]):
             return [TilingOption(0.0, added)]
         region = _region(request.composite, request.capabilities, bordered=bordered)
         return Refusal(region) if isinstance(region, str) else [TilingOption(0.0, region)]
+
+    def schedule(
+        self, function: tirx.PrimFunc, region: Region[Elementwise], capabilities: Capabilities
+    ) -> tirx.PrimFunc:
+        """The function as the nests of its steps, with their pragmas."""
+        if region.shape.apart:
+            return schedule_summed_loads(function, region, capabilities)
+        return super().schedule(function, region, capabilities)
 
     def combine(self, operands: list[te.Tensor], shape: Elementwise, extents: tuple[int, ...]) -> te.Tensor:
         """The operands from the left."""
@@ -107,9 +117,17 @@ def added_by_loads(
     packed = packed_image(composite.result, gemm)
     if isinstance(packed, str) or packed.blocks < _LEAST_BLOCKS:
         return None
-    shape = Elementwise((packed,) * len(weights), weights, "sum", direct=True, onto=True)
+    apart = _blocks_apart(epilogue, capabilities)
+    shape = Elementwise((packed,) * len(weights), weights, "sum", direct=True, onto=True, apart=apart)
     tiling = lanewise_tiling(shape, capabilities, epilogue, bordered=bordered)
     return None if tiling is None else Region(shape, epilogue, tiling)
+
+
+def _blocks_apart(epilogue: Epilogue, capabilities: Capabilities) -> int:
+    """Accumulators from block to block of a store that takes several; 0 where it takes one."""
+    meaning = capabilities.storing(epilogue.result, epilogue.scaling).meaning
+    copy = None if meaning is None else meaning.instruction
+    return (copy.blocks.apart or 0) if isinstance(copy, Copy) and copy.blocks is not None else 0
 
 
 def _obstacle(terms: CompositeRegion, capabilities: Capabilities) -> str:

@@ -80,7 +80,7 @@ def gemmini_accelerator(
             _load("load_rows", _SPAD, "int8", 0, dim, parameters.wide_columns // dim),
             _load("load_accumulators", _ACC, "int32", 2, dim),
             _matmul(dim),
-            _store_scaled(dim),
+            _store_scaled(dim, parameters.wide_columns // dim),
             _store_full(dim),
             *loop_layers(parameters, _SPAD, _ACC),
             _load_widened(dim, parameters.wide_columns // dim),
@@ -180,7 +180,8 @@ def _matmul(dim: int) -> Compute:
     )
 
 
-def _store(name: str, dtype: str, dim: int, operations: dict[str, tuple[dict[str, int], str]]) -> Copy:
+def _store(name: str, dtype: str, dim: int, operations: dict[str, tuple[dict[str, int], str]], blocks: int = 1) -> Copy:
+    """The store of accumulators, of as many ``blocks`` of each row, which lie ``dim`` rows apart."""
     return Copy(
         name=name,
         unit="store",
@@ -192,14 +193,19 @@ def _store(name: str, dtype: str, dim: int, operations: dict[str, tuple[dict[str
         dram_unit="byte",
         max_rows=dim,
         copy_fields=CopyFields(sram="mvout.row", dram="mvout.dram", rows="mvout.rows", row_stride="config_st.stride"),
+        blocks=CopyBlocks(scalars="mvout.columns", apart=dim, most=blocks) if blocks > 1 else None,
         operations=tuple(
-            Operation(name=kind, when={"mvout.columns": dim, "mvout.is_acc": 1} | when, does=does)
+            Operation(
+                name=kind,
+                when={"mvout.is_acc": 1} | ({} if blocks > 1 else {"mvout.columns": dim}) | when,
+                does=does,
+            )
             for kind, (when, does) in operations.items()
         ),
     )
 
 
-def _store_scaled(dim: int) -> Copy:
+def _store_scaled(dim: int, blocks: int = 1) -> Copy:
     scaled = "dram[n] = i8(clip(rint(f32(sram[n]) * scale), {low}, 127.0))"
     return _store(
         "store_scaled",
@@ -209,6 +215,7 @@ def _store_scaled(dim: int) -> Copy:
             "scale": ({"config_st.activation": 0}, scaled.format(low="-128.0")),
             "scale_relu": ({"config_st.activation": RELU}, scaled.format(low="0.0")),
         },
+        blocks,
     )
 
 

@@ -10,6 +10,7 @@ from accel.lowering.analysis.buffer_contexts import needs_double_buffer
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.lanewise_capabilities import tile_planner
 from accel.lowering.analysis.window_stores import image_room, store_of_windows, tile_mismatch
+from accel.region.elementwise import Elementwise, line_of
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import lane_tile
 from accel.region.tile_steps import Lanewise, Load, TilePlan, iterations_of_steps
@@ -18,6 +19,11 @@ from accel.region.tilings import BORDER_WORTH, Tiling, divisors, tile_extents
 _SIDES = (("pad_top", "pad_bottom"), ("pad_left", "pad_right"))
 
 _STORE, _READ = 16, 1.5  # cycles of the beginning of a store of windows, and of an element
+_MERGED, _WRITES, _ANSWER = (
+    4,
+    16,
+    7,
+)  # blocks of a write; writes at a time, and cycles until there is room beside latency
 _LOAD, _LOADS = 29, 2  # cycles of a load beside the latency, and loads at a time
 _TURN = 60  # cycles from the last load of a tile to its first store, and from its last store to the next load
 
@@ -159,6 +165,8 @@ def _loaded(shape: Lanewise, capabilities: Capabilities, tile: Tile) -> float:
     height, width = shape.reach(*size)
     most = copy.max_rows or height * width
     lines = -(-height * width // most) if width == data.width else height * -(-width // most)
+    if isinstance(shape, Elementwise) and shape.apart:
+        lines = height * (width // line_of(width, shape.apart))
     groups = -(-blocks // (1 if copy.blocks is None else copy.blocks.most))
     bytes_moved = blocks * height * width * copy.dram_bytes(gemm.dst.memory)
     waits = lines * groups * (accelerator.dram.read_latency + _LOAD) / _LOADS
@@ -179,7 +187,10 @@ def _price(shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Ti
     if steps == 0 and all(isinstance(step, Load) for step in plan.steps):
         windows = shape.stored_windows
         reads = rows * columns * (1 if windows is None else math.prod(windows.kernel))
-        load, store = len(plan.steps) * _loaded(shape, capabilities, tile), blocks * (_STORE + _READ * reads)
+        load = len(plan.steps) * _loaded(shape, capabilities, tile)
+        merged = _MERGED if isinstance(shape, Elementwise) and shape.apart else 1
+        writes = -(-blocks // merged) * rows * columns * (dram.read_latency + _ANSWER) / _WRITES
+        store = max(blocks * (_STORE + _READ * reads), writes)
         compute = (load + store + dram.read_latency + _TURN) / contexts  # as a context is loaded once it is stored
     data = shape.operands[0]
     tiles = data.batch * (data.blocks // blocks) * -(-shape.size[0] // rows) * -(-shape.size[1] // columns)
