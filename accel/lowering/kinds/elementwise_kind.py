@@ -30,8 +30,8 @@ from accel.region.epilogue import Epilogue
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import PackedActivation
 
-_MOST_LOADS = 2  # of which a sum may be made
-_LEAST_BLOCKS = 1  # of channels, so that a load has more than the latency to do
+_MOST_LOADS = 3  # of which a sum may be made
+_LEAST_BLOCKS = 2  # of channels: of one a load takes so little that it waits for memory
 _MAX_OPERANDS = 127  # what a weight can be
 _NAMES = {"sum": "sum", "max": "maximum", "min": "minimum", "product": "product"}
 
