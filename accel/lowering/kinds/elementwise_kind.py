@@ -25,12 +25,13 @@ from accel.lowering.kinds.lanewise.lanewise_tiling import lanewise_tiling
 from accel.lowering.kinds.lanewise.summed_loads import schedule_summed_loads
 from accel.lowering.kinds.layers.layer_options import packed_image
 from accel.lowering.kinds.region_kind import PlanRequest, Refusal
-from accel.region.elementwise import PAIRS, Elementwise, can_weight
+from accel.region.elementwise import PAIRS, Elementwise, can_weight, line_of
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import PackedActivation
 
 _MOST_LOADS = 3  # of which a sum may be made
+_LEAST_LINE = 3  # times which it has as many columns as blocks are apart
 _LEAST_BLOCKS = 2  # of channels: of one a load takes so little that it waits for memory
 _MAX_OPERANDS = 127  # what a weight can be
 _NAMES = {"sum": "sum", "max": "maximum", "min": "minimum", "product": "product"}
@@ -118,6 +119,8 @@ def added_by_loads(
     if isinstance(packed, str) or packed.blocks < _LEAST_BLOCKS:
         return None
     apart = _blocks_apart(epilogue, capabilities)
+    if apart and _LEAST_LINE * line_of(packed.width, apart) < min(packed.width, apart):
+        apart = 0  # short lines would take a load each
     shape = Elementwise((packed,) * len(weights), weights, "sum", direct=True, onto=True, apart=apart)
     tiling = lanewise_tiling(shape, capabilities, epilogue, bordered=bordered)
     return None if tiling is None else Region(shape, epilogue, tiling)

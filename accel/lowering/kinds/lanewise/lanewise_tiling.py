@@ -182,7 +182,7 @@ def _price(shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Ti
     load = 0.0
     if not shape.direct:
         load = len(shape.operands) * blocks * (dram.read_latency + height * width * size / dram.bus_bytes)
-    compute = iterations_of_steps(plan.steps, blocks) + steps * blocks * rows * columns
+    compute = float(iterations_of_steps(plan.steps, blocks) + steps * blocks * rows * columns)
     store = blocks * rows * columns * size / dram.bus_bytes
     if steps == 0 and all(isinstance(step, Load) for step in plan.steps):
         windows = shape.stored_windows
