@@ -221,25 +221,28 @@ def _store_scaled(dim: int, blocks: int = 1) -> Copy:
 
 def _store_pooled(dim: int) -> Copy:
     """The store of the largest of square windows; it takes an image to end with its bank (ReservationStation.scala)."""
-    axes = {"size": "config_st.pool_size", "stride": "config_st.pool_stride"}
-    windows = CopyWindows(
-        rows=WindowAxis(**axes, count="config_st.pool_rows", extent="config_st.out_rows", before="config_st.pool_top"),
-        columns=WindowAxis(
-            **axes, count="config_st.pool_columns", extent="config_st.out_columns", before="config_st.pool_left"
-        ),
-        pitch="config_st.pool_out_dim",
-        in_bank=True,
-    )
     plain = _store_scaled(dim)
     fields = CopyFields(sram="mvout.row", dram="mvout.dram", row_stride="config_st.stride")
     return plain.model_copy(
         update={
             "name": "store_pooled",
             "pragma": "pragma_mvout_pooled",
-            "windows": windows,
+            "windows": _windows(),
             "copy_fields": fields,
             "max_rows": None,
         }
+    )
+
+
+def _windows() -> CopyWindows:
+    axes = {"size": "config_st.pool_size", "stride": "config_st.pool_stride"}
+    return CopyWindows(
+        rows=WindowAxis(**axes, count="config_st.pool_rows", extent="config_st.out_rows", before="config_st.pool_top"),
+        columns=WindowAxis(
+            **axes, count="config_st.pool_columns", extent="config_st.out_columns", before="config_st.pool_left"
+        ),
+        pitch="config_st.pool_out_dim",
+        in_bank=True,
     )
 
 
@@ -290,7 +293,10 @@ def check_gemmini(accelerator: Accelerator) -> None:
             flat = "a Gemmini's mvin and mvout have rows and columns, and no more dimensions"
             require(not instruction.dimensions, f"{at}.dimensions", flat)
         if isinstance(instruction, Copy) and instruction.blocks is not None:
-            _check_blocks(f"{at}.blocks.most", instruction, instruction.blocks, parameters)
+            _check_blocks(f"{at}.blocks", instruction, instruction.blocks, parameters)
+        if isinstance(instruction, Copy) and instruction.windows is not None:
+            theirs = "a Gemmini's store finds its windows in config_st; expected those of the preset's store_pooled"
+            require(instruction.windows == _windows(), f"{at}.windows", theirs)
         if isinstance(instruction, Layer):
             price = "what a loop takes is counted instruction by instruction; leave it out"
             require(instruction.energy is None, f"{at}.energy", price)
@@ -312,7 +318,10 @@ def _is_unnamed(instruction: Instruction) -> bool:
 def _check_blocks(path: str, copy: Copy, blocks: CopyBlocks, parameters: GemminiParameters) -> None:
     most = parameters.wide_words if copy.dram_dtype == "int32" else parameters.wide_columns
     many = f"{blocks.most} blocks are {blocks.most * parameters.dim} columns; a row of a mvin has {most} at most"
-    require(blocks.most * parameters.dim <= most, path, many)
+    require(blocks.most * parameters.dim <= most, f"{path}.most", many)
+    if copy.direction == "store":
+        rows = f"a mvout has its blocks {parameters.dim} rows apart, and no field for it"
+        require(blocks.apart == parameters.dim, f"{path}.apart", rows)
 
 
 def _check_memories(accelerator: Accelerator, like: Accelerator) -> None:

@@ -55,6 +55,10 @@ FAMILIES = (
         "config_st.pool_stride is windows.rows.stride already",
     ),
     Case(
+        "blocks as far apart as a field says and as they always are", "gemmini", "instructions/load_rows/blocks",
+        _with(apart=16), "instructions/load_rows/blocks", "it needs one of the two",
+    ),
+    Case(
         "a mesh of twelve", "gemmini", "parameters", {"dim": 12}, "parameters", "dim must be a power of two; it is 12",
     ),
     Case(
