@@ -19,11 +19,7 @@ from accel.region.tilings import BORDER_WORTH, Tiling, divisors, tile_extents
 _SIDES = (("pad_top", "pad_bottom"), ("pad_left", "pad_right"))
 
 _STORE, _READ = 16, 1.5  # cycles of the beginning of a store of windows, and of an element
-_MERGED, _WRITES, _ANSWER = (
-    4,
-    16,
-    7,
-)  # blocks of a write; writes at a time, and cycles until there is room beside latency
+_WRITES, _ANSWER = 16, 7  # writes at a time, and cycles beside the latency until there is room for others
 _LOAD, _LOADS = 29, 2  # cycles of a load beside the latency, and loads at a time
 _TURN = 60  # cycles from the last load of a tile to its first store, and from its last store to the next load
 
@@ -37,7 +33,7 @@ def lanewise_tiling(
 
     The pitches of the result are its size in whole tiles; of one that is ``bordered`` no more, if that costs little.
     """
-    store = None if shape.stored_windows is None else store_of_windows(epilogue, capabilities)
+    store = _special_store(shape, epilogue, capabilities)
     key = ("lanes", shape, epilogue.unnumbered, bordered)
     if key not in capabilities.tilings:  # layers ask the same
         wanted = _Wanted(shape, epilogue.unnumbered, store)
@@ -47,11 +43,23 @@ def lanewise_tiling(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What is cut into tiles: the region, without the numbers of its epilogue, and its store, if that takes windows."""
+    """What is cut into tiles: the region, without the numbers of its epilogue.
+
+    ``store`` is its store, if that takes windows or several blocks.
+    """
 
     shape: Lanewise
     epilogue: Epilogue
     store: Copy | None
+
+
+def _special_store(shape: Lanewise, epilogue: Epilogue, capabilities: Capabilities) -> Copy | None:
+    if shape.stored_windows is not None:
+        return store_of_windows(epilogue, capabilities)
+    if not (isinstance(shape, Elementwise) and shape.apart):
+        return None
+    meaning = capabilities.storing(epilogue.result, epilogue.scaling).meaning
+    return meaning.instruction if meaning is not None and isinstance(meaning.instruction, Copy) else None
 
 
 def _tiling(wanted: _Wanted, capabilities: Capabilities, *, bordered: bool) -> Tiling | None:
@@ -67,7 +75,7 @@ def _cheapest(
 ) -> tuple[float, Tiling] | None:
     """The cheapest tile of these extents, and its price."""
     shape, epilogue = wanted.shape, wanted.epilogue
-    planned, (height, width), steps = tile_planner(shape, capabilities), shape.size, len(epilogue.grouped)
+    planned, (height, width) = tile_planner(shape, capabilities), shape.size
     whole = not shape.direct and needs_double_buffer(
         epilogue, capabilities.accelerator, capabilities.gemm
     )  # a tile of one context is all of it
@@ -85,7 +93,7 @@ def _cheapest(
                         break
                     if whole and contexts == 1 and (tile, data.batch) != ((data.blocks, height, width), 1):
                         continue
-                    price = _price(shape, plan, capabilities, tile, contexts, steps)
+                    price = _price(wanted, plan, capabilities, tile, contexts)
                     if best is None or price < best[0]:
                         pitches = -(-height // rows) * rows, -(-width // columns) * columns
                         best = price, Tiling(*tile, 1, 1, 1, "stream", contexts, contexts, *pitches)
@@ -141,7 +149,7 @@ def _fits_scratchpads(wanted: _Wanted, plan: TilePlan, capabilities: Capabilitie
             used[operand.memory.name] = used.get(operand.memory.name, 0) + count * operand.elements
     if not accelerator.fits(used):
         return False
-    if wanted.store is not None:
+    if wanted.store is not None and wanted.store.windows is not None:
         return blocks * plan.accumulators <= image_room(wanted.store, accelerator)
     table = gemm.instruction.microops
     if table is None:
@@ -173,8 +181,9 @@ def _loaded(shape: Lanewise, capabilities: Capabilities, tile: Tile) -> float:
     return max(bytes_moved / accelerator.dram.bus_bytes, waits)
 
 
-def _price(shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Tile, contexts: int, steps: int) -> float:
+def _price(wanted: _Wanted, plan: TilePlan, capabilities: Capabilities, tile: Tile, contexts: int) -> float:
     """An estimate in cycles: the busiest of loads, computation and stores, which overlap with two contexts."""
+    shape, steps = wanted.shape, len(wanted.epilogue.grouped)
     dram, source = capabilities.accelerator.dram, lane_tile(capabilities.gemm, direct=shape.direct)
     blocks, rows, columns = tile
     height, width = shape.reach(rows, columns)
@@ -188,7 +197,8 @@ def _price(shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Ti
         windows = shape.stored_windows
         reads = rows * columns * (1 if windows is None else math.prod(windows.kernel))
         load = len(plan.steps) * _loaded(shape, capabilities, tile)
-        merged = _MERGED if isinstance(shape, Elementwise) and shape.apart else 1
+        together = None if wanted.store is None else wanted.store.blocks
+        merged = 1 if together is None else together.most
         writes = -(-blocks // merged) * rows * columns * (dram.read_latency + _ANSWER) / _WRITES
         store = max(blocks * (_STORE + _READ * reads), writes)
         compute = (load + store + dram.read_latency + _TURN) / contexts  # as a context is loaded once it is stored
