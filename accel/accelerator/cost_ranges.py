@@ -70,6 +70,8 @@ def cost_sizes(instruction: Instruction) -> list[str]:
     found = [instruction.copy_fields.rows, instruction.copy_fields.columns]
     found += [dimension.extent for dimension in instruction.dimensions]
     found += [] if instruction.blocks is None else [instruction.blocks.scalars]
+    if instruction.windows is not None:
+        found += [instruction.windows.rows.count, instruction.windows.columns.count]
     return [name for name in found if name is not None]
 
 
@@ -95,9 +97,13 @@ def _moved(copy: Copy, columns: dict[str, Float64], one: Float64, accelerator: A
     wide = columns[fields.columns] if fields.columns is not None else one
     if copy.blocks is not None:
         wide = columns[copy.blocks.scalars] / memory.element_count
+    if copy.windows is not None:
+        rows, wide = columns[copy.windows.rows.count], columns[copy.windows.columns.count]
     wide = np.minimum(wide, np.maximum(memory.depth // rows, 1))
     if fields.columns is not None:
         columns[fields.columns] = wide
+    if copy.windows is not None:
+        columns[copy.windows.columns.count] = wide
     return {"elements": rows * wide, "bytes": rows * wide * copy.dram_bytes(memory)}
 
 
@@ -153,6 +159,8 @@ def _bounded_copy(accelerator: Accelerator, copy: Copy, most: Callable[[str, int
         found[dimension.extent] = (1, most(dimension.extent, min(memory.depth, dimension.limit or memory.depth)))
     if copy.blocks is not None:
         found[copy.blocks.scalars] = (memory.element_count, memory.element_count * copy.blocks.most)
+    for axis in () if copy.windows is None else (copy.windows.rows, copy.windows.columns):
+        found |= {name: (1, most(name, memory.depth)) for name in (axis.size, axis.stride, axis.count, axis.extent)}
     return found
 
 

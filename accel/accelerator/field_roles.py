@@ -4,7 +4,16 @@ import math
 from collections.abc import Iterator, Sequence
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import BitField, Compute, Copy, HardwareLoop, Instruction, Layer, Operand
+from accel.accelerator.instructions import (
+    BitField,
+    Compute,
+    Copy,
+    HardwareLoop,
+    Instruction,
+    Layer,
+    Operand,
+    WindowAxis,
+)
 from accel.accelerator.memories import Memory
 from accel.accelerator.require import listed, require
 
@@ -30,7 +39,13 @@ def _copy_roles(copy: Copy) -> Iterator[tuple[str, str]]:
             yield f"dimensions.{index}.{role}", field
     if copy.blocks is not None:
         yield "blocks.scalars", copy.blocks.scalars
-        yield "blocks.stride", copy.blocks.stride
+        if copy.blocks.stride is not None:
+            yield "blocks.stride", copy.blocks.stride
+    if copy.windows is not None:
+        for along in ("rows", "columns"):
+            axis: WindowAxis = getattr(copy.windows, along)
+            yield from ((f"windows.{along}.{role}", field) for role, field in axis.fields.items())
+        yield "windows.pitch", copy.windows.pitch
     for name, operand in copy.operands.items():
         if operand.address is not None:
             yield f"operands.{name}.address", operand.address

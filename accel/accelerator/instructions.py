@@ -217,8 +217,17 @@ class CopyBlocks(DocumentPart):
         FieldName, Field(description="the field of a row's scalars in DRAM, of all its blocks", examples=["columns"])
     ]
     stride: Annotated[
-        FieldName, Field(description="the field from block to block on the chip, elements", examples=["block_stride"])
-    ]
+        FieldName | None,
+        Field(description="the field from block to block on the chip, elements", examples=["block_stride"]),
+    ] = None
+    apart: Annotated[
+        Count | None,
+        Field(
+            description="elements from block to block on the chip, where no field says it",
+            examples=[16],
+            exclude_if=says_nothing,
+        ),
+    ] = None
     most: Annotated[Count, Field(ge=2, description="most blocks, of one element each", examples=[4])]
 
 
@@ -237,6 +246,52 @@ class CopyDimension(DocumentPart):
         ),
     ] = None
     limit: Annotated[Count | None, Field(description="the most, where the field could hold more", examples=[16])] = None
+
+
+class WindowAxis(DocumentPart):
+    """One direction of the windows of a store: rows, or columns. Numbers are of elements on the chip."""
+
+    size: Annotated[FieldName, Field(description="the field of how long a window is", examples=["pool_size"])]
+    stride: Annotated[FieldName, Field(description="the field from one window to the next", examples=["pool_stride"])]
+    count: Annotated[FieldName, Field(description="the field of how many windows there are", examples=["pool_rows"])]
+    extent: Annotated[FieldName, Field(description="the field of how long the image is", examples=["image_rows"])]
+    before: Annotated[
+        FieldName | None,
+        Field(description="the field of how far the first window begins before the image", examples=["pad_top"]),
+    ] = None
+
+    @property
+    def fields(self) -> dict[str, FieldName]:
+        """Its fields by their roles."""
+        named = {"size": self.size, "stride": self.stride, "count": self.count, "extent": self.extent}
+        return named if self.before is None else {**named, "before": self.before}
+
+
+class CopyWindows(DocumentPart):
+    """The windows of an image on the chip of which a store takes the largest values.
+
+    The image begins at the copy's address, its columns one behind the other, and its rows without gaps. What a window
+    has outside of it counts as zero. In DRAM ``row_stride`` is from a window's value to that of the next column.
+    """
+
+    rows: Annotated[WindowAxis, Field(description="the fields of rows")]
+    columns: Annotated[WindowAxis, Field(description="the fields of columns; they may be the same ones")]
+    pitch: Annotated[
+        FieldName,
+        Field(
+            description="the field from a row of windows to the next in DRAM, in strides of columns",
+            examples=["pool_out_dim"],
+        ),
+    ]
+    in_bank: Annotated[
+        bool,
+        Field(
+            strict=True,
+            description="whether the store waits for what is in the bank where its image begins alone, so that an "
+            "image must not reach beyond that",
+            exclude_if=says_nothing,
+        ),
+    ] = False
 
 
 class Copy(Instruction):
@@ -272,7 +327,15 @@ class Copy(Instruction):
     blocks: Annotated[
         CopyBlocks | None,
         Field(
-            description="the fields of a load that takes several elements of each row",
+            description="the fields of a copy that takes several elements of each row",
+            exclude_if=says_nothing,
+        ),
+    ] = None
+    windows: Annotated[
+        CopyWindows | None,
+        Field(
+            description="the fields of a store that takes the largest value of each window of an image on the chip, "
+            "of what its operations make of the elements",
             exclude_if=says_nothing,
         ),
     ] = None
@@ -301,6 +364,11 @@ class Copy(Instruction):
     def dram_bytes(self, memory: Memory) -> int:
         """Returns the bytes that one element of ``memory`` takes in DRAM."""
         return memory.element_count * DTYPE_BYTES[self.dram_dtype]
+
+
+def takes_windows(instruction: Instruction) -> bool:
+    """Returns whether it is a store that takes the largest values of windows."""
+    return isinstance(instruction, Copy) and instruction.windows is not None
 
 
 class Compute(Instruction):

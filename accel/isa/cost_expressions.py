@@ -69,6 +69,8 @@ def _value(name: str, accelerator: Accelerator, instruction: Instruction, column
         fields = instruction.copy_fields
         counts = (fields.rows, fields.columns, *(dimension.extent for dimension in instruction.dimensions))
         moved = np.prod([columns(field) for field in counts if field is not None], axis=0)
+        if instruction.windows is not None:
+            moved = columns(instruction.windows.rows.count) * columns(instruction.windows.columns.count)
         if instruction.blocks is not None:
             moved = moved * columns(instruction.blocks.scalars) / accelerator.memory(instruction.memory).element_count
         size = instruction.dram_bytes(accelerator.memory(instruction.memory)) if name == "bytes" else 1

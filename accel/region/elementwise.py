@@ -5,7 +5,17 @@ from itertools import pairwise
 from typing import ClassVar, Literal, Self
 
 from accel.region.shapes import PackedActivation
-from accel.region.tile_steps import AccumulatorBlock, Apply, Clear, LaneCapabilities, Merge, PairOp, Take, TilePlan
+from accel.region.tile_steps import (
+    AccumulatorBlock,
+    Apply,
+    Clear,
+    LaneCapabilities,
+    Load,
+    Merge,
+    PairOp,
+    Take,
+    TilePlan,
+)
 
 Combination = Literal["sum", "max", "min", "product"]
 PAIRS: dict[Combination, PairOp] = {"sum": "add", "max": "max", "min": "min", "product": "multiply"}
@@ -16,6 +26,8 @@ class Elementwise:
     """The ``combination`` of operands of one size, each times its weight, an integer.
 
     ``direct``: int8 are loaded into the accumulators as they are; else contractions with scaled identities bring them.
+    ``onto``: of a sum, each is loaded onto the ones before, as many times as its weight says. ``apart``: a store takes
+    several blocks, each so many accumulators behind the one before; 0: one.
     """
 
     kind: ClassVar[str] = "elementwise"
@@ -24,6 +36,8 @@ class Elementwise:
     weights: tuple[int, ...]
     combination: Combination
     direct: bool
+    onto: bool = False
+    apart: int = 0
 
     def over(self, operands: tuple[PackedActivation, ...]) -> Self:
         """The same over operands of other pitches."""
@@ -71,6 +85,10 @@ class Elementwise:
         """Rows and columns."""
         return self.inputs[0].height, self.inputs[0].width
 
+    @property
+    def stored_windows(self) -> None:
+        """None: elements are stored as they are."""
+
     def reach(self, rows: int, columns: int) -> tuple[int, int]:
         """As many as the result's."""
         return rows, columns
@@ -85,6 +103,11 @@ def elementwise_plan(shape: Elementwise, rows: int, columns: int, ways: LaneCapa
     plan, size = TilePlan(), (rows, columns)
     box, number = AccumulatorBlock("box0", *size), {factor: place for place, factor in enumerate(shape.factors)}
     numbers = [number[weight] for weight in shape.weights]
+    if shape.onto:
+        width = columns // line_of(columns, shape.apart) * shape.apart if shape.apart else columns
+        box = AccumulatorBlock("box0", rows, width)
+        loaded = [operand for operand, weight in enumerate(shape.weights) for _ in range(weight)]
+        return TilePlan([box], [Load(box, size, operand, adds=at > 0) for at, operand in enumerate(loaded)])
     if shape.combination == "sum" and not shape.direct:
         plan.boxes.append(box)
         plan.steps.append(Clear(box, size))
@@ -100,6 +123,11 @@ def elementwise_plan(shape: Elementwise, rows: int, columns: int, ways: LaneCapa
         _brought(plan, other, shape, ways, operand)
         plan.steps.append(Merge(box, other, size, PAIRS[shape.combination]))
     return plan
+
+
+def line_of(columns: int, apart: int) -> int:
+    """The columns of a line, of those of a tile: as many as divide them, and at most as blocks are ``apart``."""
+    return max(each for each in range(1, min(columns, apart) + 1) if columns % each == 0)
 
 
 def bit_gaps(weight: int) -> list[int]:

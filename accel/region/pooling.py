@@ -8,6 +8,7 @@ from accel.region.shapes import PackedActivation, SlidingWindow
 from accel.region.tile_steps import (
     AccumulatorBlock,
     LaneCapabilities,
+    Load,
     Merge,
     PairOp,
     Place,
@@ -22,7 +23,8 @@ class Pooling:
 
     ``window.padding`` are zeros that the loads add, and no datum is below them; ``host_padding`` (top, left, bottom,
     right) is already in ``data``, of the least int8. ``direct``: int8 data are loaded into the accumulators as they
-    are; else a contraction with the identity brings them there.
+    are; else a contraction with the identity brings them there. ``by_store``: a store takes the maximum of windows, of
+    data that are loaded whole.
     """
 
     kind: ClassVar[str] = "pooling"
@@ -33,6 +35,7 @@ class Pooling:
     out_width: int
     direct: bool
     host_padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    by_store: bool = False
 
     def over(self, operands: tuple[PackedActivation, ...]) -> Self:
         """The same over data of other pitches."""
@@ -79,6 +82,11 @@ class Pooling:
         """Rows and columns of the result."""
         return self.out_height, self.out_width
 
+    @property
+    def stored_windows(self) -> SlidingWindow | None:
+        """Its own, if a store takes the maximum."""
+        return self.window if self.by_store else None
+
     def reach(self, rows: int, columns: int) -> tuple[int, int]:
         """Rows and columns of the data that a tile of so many rows and columns of the result reads."""
         window = self.window
@@ -92,6 +100,9 @@ class Pooling:
 
     def plan_tile(self, rows: int, columns: int, ways: LaneCapabilities) -> TilePlan:
         """The steps for a tile of ``rows`` x ``columns`` of the result."""
+        if self.by_store:
+            image = AccumulatorBlock("image", *self.reach(rows, columns))
+            return TilePlan([image], [Load(image, image.extents, 0, dense=True)])
         return pooling_plan(self, rows, columns, ways)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, Self
 
 from accel.region.epilogue import Steps
-from accel.region.shapes import PackedActivation
+from accel.region.shapes import PackedActivation, SlidingWindow
 
 Place = tuple[int, int]  # a row and a column
 PairOp = Literal["add", "max", "min", "multiply"]
@@ -63,6 +63,10 @@ class Lanewise(Protocol):
     def direct(self) -> bool:
         """Whether loads go to the accumulators."""
 
+    @property
+    def stored_windows(self) -> SlidingWindow | None:
+        """The windows of which a store takes the largest; None where it takes elements as they are."""
+
     def reach(self, rows: int, columns: int) -> Place:
         """Rows and columns that a tile of so many of the result reads."""
 
@@ -115,12 +119,17 @@ class Clear:
 
 @dataclass(frozen=True)
 class Load:
-    """An operand becomes ``box``, by a load; from ``first`` of the tile's part of it on, by the strides."""
+    """An operand becomes ``box``, by a load; from ``first`` of the tile's part of it on, by the strides.
+
+    ``dense``: whole, and not by the strides. ``adds``: it is added to what is in ``box``.
+    """
 
     box: AccumulatorBlock
     extents: Place
     operand: int
     first: Place = (0, 0)
+    dense: bool = False
+    adds: bool = False
     weight = 2
 
 

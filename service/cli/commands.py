@@ -268,6 +268,37 @@ def simulate(  # noqa: PLR0913, PLR0917  each is an option of the command
 
 
 @app.command()
+def export(
+    program: Annotated[
+        Path,
+        typer.Argument(metavar="PROGRAM", help="A Program file; or a directory, or a zip, of its parts."),
+    ],
+    folder: Annotated[Path, typer.Argument(help="The folder for the streams, which is made.")],
+    inputs: Annotated[
+        Path | None, typer.Option(help="npz file, one array for each input; else the program's own, else random.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
+    latency: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=0, max=1 << 16, help="A latency of the memory to tell cycles for; may be repeated. Else the document's."
+        ),
+    ] = None,
+    base: Annotated[
+        str, typer.Option(help="Bytes, in multiples of 1 MiB, by which all tensors lie further in the hardware's DRAM.")
+    ] = "0x100000",
+) -> None:
+    """Write a program's streams for a board or an RTL simulator: instructions, DRAM before and after, expected cycles.
+
+    Exit status: 0 done, 1 the program cannot run to its end, 2 the input was refused.
+    """
+    with collection_paused():
+        from service.cli.local.stream_export import export_local
+
+    raise typer.Exit(export_local(program, folder, inputs, seed, tuple(latency or ()), base, local_settings()))
+
+
+@app.command()
 def calibrate(
     folder: Annotated[Path, typer.Argument(help="Recordings of hardware: docs/calibration.md says of what form.")],
     accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],

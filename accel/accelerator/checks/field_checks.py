@@ -115,6 +115,13 @@ def check_patterns(accelerator: Accelerator) -> None:
         patterns.append((instruction.name, mask, value))
 
 
+def _may_share(role: str, other: str) -> bool:
+    """Whether one field may have two roles: the stride, or the size, of rows and of columns."""
+    last = role.rpartition(".")[2]
+    both = role.startswith("windows.") and other.startswith("windows.") and other.rpartition(".")[2] == last
+    return (".over." in role and ".over." in other) or (both and last in ("size", "stride"))
+
+
 def check_roles(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
     """Refuses a role without a field of its own that is unsigned and not constant, and a token of more than one bit.
 
@@ -127,7 +134,7 @@ def check_roles(path: str, instruction: Instruction, accelerator: Accelerator) -
             at = f"{path}.{role}"
             with apart():
                 field = field_at(accelerator, instruction, name, at)
-                shared = ".over." in role and ".over." in used.get(name, "")  # one stride of rows and columns
+                shared = _may_share(role, used.get(name, ""))
                 own = f"{name} is {used.get(name)} already; each role needs a field of its own"
                 require(name not in used or shared, at, own)
                 require(field.value is None, at, f"{name} is constant; a role needs a field without a value")
@@ -194,10 +201,27 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
     require(len(copy.dimensions) <= most, f"{path}.dimensions", many)
     if copy.blocks is not None:
         _check_blocks(f"{path}.blocks", copy, copy.blocks, accelerator)
+    if copy.windows is not None:
+        _check_windows(f"{path}.windows", copy)
+        own = f"{copy.pragma} is another instruction's too; a store of windows needs a pragma of its own"
+        others = (each for each in accelerator.instructions if isinstance(each, Copy | Compute | Layer))
+        require(sum(each.pragma == copy.pragma for each in others) == 1, f"{path}.pragma", own)
     with together() as apart:
         for name, operand in copy.operands.items():
             with apart():
                 _check_copy_operand(f"{path}.operands.{name}", name, operand, copy, accelerator)
+
+
+def _check_windows(path: str, copy: Copy) -> None:
+    fields = copy.copy_fields
+    require(copy.direction == "store", path, "a load brings elements as they are; a store takes windows")
+    along = "windows take the place of rows and columns; leave their fields out"
+    require(fields.rows is None and fields.columns is None, path, along)
+    stride = "windows need the field from one column of them to the next in DRAM; name it as copy_fields.row_stride"
+    require(fields.row_stride is not None, path, stride)
+    require(not copy.dimensions, path, "a store of windows has no further dimensions; leave these out")
+    require(not copy.operands, path, "a store of windows reads nothing beside them; leave the operands out")
+    require(bool(copy.operations), path, "a store of windows says what it makes of elements; it needs operations")
 
 
 def _check_dimension(path: str, dimension: CopyDimension, copy: Copy, accelerator: Accelerator) -> None:
@@ -218,13 +242,16 @@ def _check_copy_operand(path: str, name: str, operand: Operand, copy: Copy, acce
 
 def _check_blocks(path: str, copy: Copy, blocks: CopyBlocks, accelerator: Accelerator) -> None:
     fields, memory = copy.copy_fields, accelerator.memory(copy.memory)
-    require(copy.direction == "load", path, "a store takes one element of each row")
     require(fields.rows is not None, path, "the copy has no field of rows, and blocks are of each row")
     require(fields.columns is None, path, "the copy has a field of columns; blocks stand in their place")
     scalars = blocks.most * memory.element_count
     bits = accelerator.bits(copy, blocks.scalars)
     few = f"{blocks.most} elements of {memory.name} are {scalars} scalars, and {blocks.scalars} has {bits} bits"
     require(scalars < 1 << bits, f"{path}.most", f"{few}; it needs {scalars.bit_length()}")
+    one = "blocks are as far apart as a field says, `stride`, or all alike, `apart`; it needs one of the two"
+    require((blocks.stride is None) != (blocks.apart is None), path, one)
+    if blocks.stride is None:
+        return
     reach = accelerator.bits(copy, blocks.stride)
     none = f"{blocks.stride} has {reach} bits and can only be 0; it needs 1 bit at least"
     require(reach > 0, f"{path}.stride", none)

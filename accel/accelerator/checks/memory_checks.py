@@ -119,7 +119,8 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
         _check_dimension(f"{path.removesuffix('.copy_fields')}.dimensions.{index}", dimension, copy, accelerator)
     stride = fields.row_stride
     idle = f"{stride} is a stride of rows, and the copy has no field of rows; it needs one, or no row_stride"
-    require(stride is None or fields.rows is not None, f"{path}.row_stride", idle)
+    used = fields.rows is not None or copy.windows is not None
+    require(stride is None or used, f"{path}.row_stride", idle)
     for before, after, along in _PAIRS:
         for role, other in ((before, after), (after, before)):
             given = getattr(fields, role) is not None

@@ -36,6 +36,8 @@ def check_explicit(accelerator: Accelerator) -> None:
         if isinstance(instruction, Copy):
             several = "a copy of the family explicit takes one line of each row; give it columns instead"
             require(instruction.blocks is None, f"{path}.blocks", several)
+            largest = "a store of the family explicit takes no windows; an instruction of maxima does"
+            require(instruction.windows is None, f"{path}.windows", largest)
         if isinstance(instruction, Copy) and instruction.bus_cycles is not None:
             check_cost(f"{path}.bus_cycles", instruction.bus_cycles, instruction, accelerator, operations.MAX_CYCLES)
         if isinstance(instruction, Compute):

@@ -44,7 +44,7 @@ from accel.isa.gemmini.timing.issue_order import facts_signature, issue_order, o
 from accel.isa.gemmini.timing.machine.machine import machine_signature, preparation_signature
 from accel.isa.gemmini.timing.machine.memory.memory_hierarchy import warming_signature
 from accel.isa.gemmini.timing.recorded_runs import replay
-from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
+from accel.isa.gemmini.timing.stream_traffic import dram_accesses, effort_of, traffic_signatures, work_of
 from accel.isa.kernels.compiled_kernels import Signature
 from accel.isa.variations import Scaled, scaled_variations, time_of, with_fields
 from accel.program.program_model import DramWindow
@@ -200,7 +200,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
             warming_signature(),
             bounds_signature(),
             errata_signature(),
-            accesses_signature(),
+            *traffic_signatures(),
             context_signature(),
             expansion_signature(),
         )

@@ -16,7 +16,7 @@ from tvm import tirx
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator, TokenSync
-from accel.accelerator.instructions import Compute, Copy, Layer
+from accel.accelerator.instructions import Compute, Copy, Layer, takes_windows
 from accel.accelerator.semantics import Semantics
 from accel.accelerator.target import Target
 from accel.errors import CompileError
@@ -111,7 +111,17 @@ class Capabilities:
 
     def store(self, dtype: str, scaling: Scaling | Shifting | None = None) -> str | None:
         """The pragma of the copy that stores accumulators as ``dtype``, as ``scaling`` says or their low bits."""
+        return self.storing(dtype, scaling).pragma
 
+    def storing(self, dtype: str, scaling: Scaling | Shifting | None = None) -> CapabilityAnswer:
+        """The copy that stores accumulators so."""
+        return self._copied(("store", dtype, scaling), self._stored(dtype, scaling))
+
+    def store_of_windows(self, dtype: str, scaling: Scaling | Shifting | None) -> CapabilityAnswer:
+        """The copy that stores of windows of accumulators the largest as ``dtype``, each as ``scaling`` says."""
+        return self._copied(("windows", dtype, scaling), self._stored(dtype, scaling), windows=True)
+
+    def _stored(self, dtype: str, scaling: Scaling | Shifting | None) -> Callable[[], tirx.BufferStore]:
         def question() -> tirx.BufferStore:
             channels = scaling.channels if isinstance(scaling, Shifting) else None
             read = {
@@ -121,7 +131,7 @@ class Capabilities:
             value = stored_value(self.accumulator("a")[0], dtype, scaling, read)
             return tirx.BufferStore(tirx.decl_buffer((1,), dtype, "d"), value, [0])
 
-        return self._copied(("store", dtype, scaling), question)
+        return question
 
     @cached_property
     def channel_factors(self) -> tuple[ChannelFactors, ...]:
@@ -160,14 +170,19 @@ class Capabilities:
 
     def load(self, memory: str, dtype: str) -> str | None:
         """The pragma of the copy that loads ``dtype`` into a memory, extended if that is wider, or None."""
+        return self.loading(memory, dtype).pragma
+
+    def loading(self, memory: str, dtype: str, *, adds: bool = False) -> CapabilityAnswer:
+        """The copy that loads ``dtype`` into a memory, extended if that is wider; ``adds``: onto what is there."""
 
         def question() -> tirx.BufferStore:
             target = self.accelerator.memory(memory)
             value = tirx.decl_buffer((1,), dtype, "d")[0]
             into = tirx.decl_buffer((1,), target.dtype, "a", scope=target.scope)
-            return tirx.BufferStore(into, value.astype(target.dtype), [0])
+            value = value.astype(target.dtype)
+            return tirx.BufferStore(into, into[0] + value if adds else value, [0])
 
-        return self._copied(("load", memory, dtype), question)
+        return self._copied(("load", memory, dtype, *(("adds",) if adds else ())), question)
 
     @property
     def small(self) -> bool:
@@ -319,13 +334,16 @@ class Capabilities:
         memory = self.gemm.dst.memory
         return tirx.decl_buffer((1,), memory.dtype, name, scope=memory.scope)
 
-    def _copied(self, key: Hashable, question: Callable[[], tirx.BufferStore]) -> str | None:
-        """The pragma of the first copy that does the store."""
+    def _copied(
+        self, key: Hashable, question: Callable[[], tirx.BufferStore], *, windows: bool = False
+    ) -> CapabilityAnswer:
+        """The first copy that does the store, of those that take ``windows`` or of those that do not."""
         if key not in self.answers and not self._recall(key):
-            known = [meaning for meaning in self.known if isinstance(meaning.instruction, Copy | Layer)]
+            copies = (meaning for meaning in self.known if isinstance(meaning.instruction, Copy | Layer))
+            known = [meaning for meaning in copies if takes_windows(meaning.instruction) == windows]
             choice = next(matching_operations(_as_compiled(question()), known, self.target), None)
             self.answers[key] = CapabilityAnswer(None if choice is None else choice.meaning)
-        return self.answers[key].pragma
+        return self.answers[key]
 
     def _arithmetic(
         self, key: Hashable, value: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], *, shared: bool

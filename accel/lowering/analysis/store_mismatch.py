@@ -23,6 +23,7 @@ def store_mismatch(bounds: tuple[int, int], capabilities: Capabilities) -> str:
         meaning
         for meaning in capabilities.known
         if isinstance(meaning.instruction, Copy)
+        and meaning.instruction.windows is None
         and (meaning.instruction.direction, meaning.instruction.memory) == ("store", capabilities.gemm.dst.memory.name)
         and meaning.instruction.dram_dtype == "int8"
     ]

@@ -227,7 +227,10 @@ class _Copying:
             for each in copy.dimensions
         ]
         blocks = copy.blocks
-        self.most_apart = 0 if blocks is None else (1 << accelerator.bits(copy, blocks.stride)) - 1
+        self.most_apart = 0
+        if blocks is not None:
+            stride = blocks.stride
+            self.most_apart = (1 << accelerator.bits(copy, stride)) - 1 if stride else blocks.apart or 0
 
     def _most(self, name: str | None, limit: int | None, accelerator: Accelerator) -> int:
         if name is None:
@@ -363,7 +366,9 @@ class _Copying:
     def _blocks(self, axes: list[_Axis]) -> _Axis | None:
         """Take the loop over elements that lie side by side in DRAM, if there is one."""
         for place, axis in enumerate(axes):
-            if self.copy.blocks is not None and axis.dram == 1 and not axis.padded and axis.sram <= self.most_apart:
+            if self.copy.blocks is None or axis.dram != 1 or axis.padded or axis.stays_outside:
+                continue
+            if axis.sram <= self.most_apart and axis.sram >= (self.copy.blocks.apart or 0):
                 return axes.pop(place)
         return None
 
@@ -373,7 +378,8 @@ class _Copying:
             return {}
         scalars = simplify(_size(blocks) * self.memory.element_count)
         apart = tirx.const(0 if blocks is None else blocks.sram, "int32")
-        return {self.copy.blocks.scalars: scalars, self.copy.blocks.stride: apart}
+        stride = self.copy.blocks.stride
+        return {self.copy.blocks.scalars: scalars} | ({} if stride is None else {stride: apart})
 
     def _sizes(self, rows: _Axis | None, columns: _Axis | None) -> dict[str, Any]:
         """The fields of rows, columns, stride and padding that the instruction has."""

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import ir, tirx
 from tvm_ffi import structural_mutate
 
-from accel.accelerator.instructions import Copy
+from accel.accelerator.instructions import Copy, takes_windows
 from accel.accelerator.semantics import Semantics
 from accel.accelerator.target import Target
 from accel.errors import CompileError
@@ -17,6 +17,7 @@ from accel.lowering.inject.copy_injection import inject_copy
 from accel.lowering.inject.divided_loops import without_divisions
 from accel.lowering.inject.layer_injection import answering, inject_layer
 from accel.lowering.inject.operation_matching import DRAM
+from accel.lowering.inject.window_injection import inject_windows
 from accel.lowering.ir.affine_nest import AffineNest, nest_of
 from accel.lowering.ir.function_attributes import FIRST_PRAGMA, NESTS, map_regions
 from accel.lowering.ir.host_runs import layers_of
@@ -88,6 +89,9 @@ def _call(pragma: str, nest: AffineNest, target: Target, first: tirx.Expr | None
     """
     answering: list[Semantics] = [meaning for meaning in target.semantics if meaning.instruction.pragma == pragma]
     copies = [meaning for meaning in answering if isinstance(meaning.instruction, Copy)]
+    windows = [meaning for meaning in copies if takes_windows(meaning.instruction)]
+    if windows:  # which have a pragma of their own
+        return inject_windows(without_divisions(nest), windows, target)
     computes = [meaning for meaning in answering if not isinstance(meaning.instruction, Copy)]
     if not copies:
         return inject_compute(nest, computes, target, first)

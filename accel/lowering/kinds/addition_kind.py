@@ -42,6 +42,7 @@ from accel.lowering.kinds.contraction.tile_schedule import (
     schedule_tiles,
     start_accumulators,
 )
+from accel.lowering.kinds.elementwise_kind import added_by_loads
 from accel.lowering.kinds.layers.layer_options import layer_additions, packed_image
 from accel.lowering.kinds.layers.layer_schedule import schedule_layer_points
 from accel.lowering.kinds.layers.layer_tilings import Scheduled, layer_operations
@@ -82,6 +83,8 @@ class AdditionKind:
         layers = layer_additions(composite, capabilities, _scheduled(capabilities))
         if not isinstance(layers, str) or not capabilities.small:
             return Refusal(layers) if isinstance(layers, str) else layers
+        if added_by_loads(composite, capabilities, bordered=request.use.wants_border(capabilities)) is not None:
+            return Refusal("loads add its operands, as elementwise work", defers=True)
         ending = plan_epilogue(composite, capabilities)
         if isinstance(ending, str):
             found: Region[Addition] | str = ending

@@ -9,9 +9,17 @@ import numpy as np
 from tvm import te, tirx
 
 from accel.accelerator.contraction import Contraction
+from accel.accelerator.instructions import Copy
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion
-from accel.lowering.analysis.lanewise_capabilities import clipping_epilogue, lane_capabilities, load_obstacle
+from accel.lowering.analysis.lanewise_capabilities import (
+    clipping_epilogue,
+    identity_obstacle,
+    lane_capabilities,
+    load_obstacle,
+)
+from accel.lowering.analysis.store_mismatch import store_mismatch
+from accel.lowering.analysis.window_stores import has_windows, store_of_windows, window_mismatch
 from accel.lowering.ir.epilogue_arithmetic import stored_value
 from accel.lowering.kinds.contraction.epilogue_stages import ACCUMULATE, inner, padded_data, placeholder
 from accel.lowering.kinds.lanewise.lanewise_expression import operand_name
@@ -28,12 +36,15 @@ from accel.lowering.kinds.region_kind import (
     Refusal,
     UsedOperation,
 )
-from accel.region.epilogue import INT8, Epilogue, Shifting
+from accel.lowering.kinds.used_operations import step_operations
+from accel.region.epilogue import INT8, Epilogue, Scaling, Shifting
 from accel.region.kinds import Region, TilingOption
 from accel.region.pooling import Pooling
 from accel.region.shapes import Convolution, PackedActivation
 from accel.region.tile_steps import LaneCapabilities
 from accel.region.tilings import divisors
+
+_DIRECT = LaneCapabilities(pair=False, difference=False, direct=True)
 
 
 class PoolingKind(LanewiseKind[Pooling]):
@@ -48,8 +59,13 @@ class PoolingKind(LanewiseKind[Pooling]):
         layers = _layers(request.composite, capabilities, request.lowest, bordered=bordered)
         if not isinstance(layers, str) or not capabilities.small:
             return Refusal(layers) if isinstance(layers, str) else layers
+        stored = _by_a_store(request.composite, request.capabilities, bordered=bordered)
+        if isinstance(stored, Region):
+            return [TilingOption(0.0, stored)]
         region = _region(request.composite, request.capabilities, request.lowest, bordered=bordered)
-        return Refusal(region) if isinstance(region, str) else [TilingOption(0.0, region)]
+        if isinstance(region, str):
+            return Refusal(stored or region)
+        return [TilingOption(0.0, region)]
 
     def pack(self, request: PackRequest[Pooling], operands: PackedOperands) -> PackedRegion[Pooling]:
         """The region over its operands as they lie; what brings them into the accumulators a layer does not need."""
@@ -70,6 +86,8 @@ class PoolingKind(LanewiseKind[Pooling]):
         """What a tile uses, in its order."""
         if region.tiling.layer:
             return layer_operations(region, _scheduled(capabilities), capabilities)
+        if region.shape.by_store:
+            return _operations_of_store(region, capabilities)
         return super().instructions(region, capabilities)
 
     def combine(self, operands: list[te.Tensor], shape: Pooling, extents: tuple[int, ...]) -> te.Tensor:
@@ -145,6 +163,39 @@ def _by_a_layer(region: Region[Pooling], gemm: Contraction) -> tirx.PrimFunc:
         return stored_value(sums(*at), epilogue.result, epilogue.scaling)
 
     return te.create_prim_func([data, te.compute(extents, stored, name="result0")])
+
+
+def _by_a_store(composite: CompositeRegion, capabilities: Capabilities, *, bordered: bool) -> Region[Pooling] | str:
+    """The region of a composite of which a store takes the largest of windows; or why there is none.
+
+    Empty where the accelerator has no such store.
+    """
+    bounds, memory = dict(composite.steps), capabilities.gemm.dst.memory.name
+    low, high = bounds.get("max", INT8[0]), bounds.get("min", INT8[1])
+    endings = [Epilogue((), scaling=way) for way in (Shifting(0, low, high, rounds=False), Scaling(1.0, low, high))]
+    found = ((ending, store_of_windows(ending, capabilities)) for ending in endings)
+    epilogue, store = next(((ending, store) for ending, store in found if store is not None), (None, None))
+    window = composite.window
+    if window is None or not has_windows(capabilities.accelerator) or capabilities.load(memory, "int8") is None:
+        return ""
+    if not capabilities.gemm.results_are_data and not bool(identity_obstacle(capabilities)):
+        return ""
+    if epilogue is None or store is None:
+        return store_mismatch((low, high), capabilities)
+    why = window_mismatch(window, store, capabilities.accelerator)
+    if why:
+        return why
+    shape = replace(next(iter(_shapes(composite, capabilities, INT8[0], _DIRECT))), by_store=True)
+    tiling = lanewise_tiling(shape, capabilities, epilogue, bordered=bordered)
+    return f"no tile of it fits {store.name}" if tiling is None else Region(shape, epilogue, tiling)
+
+
+def _operations_of_store(region: Region[Pooling], capabilities: Capabilities) -> Iterator[UsedOperation]:
+    """The load of the data, and the store."""
+    yield from step_operations(region.shape, region.tiling, capabilities)
+    stored = capabilities.store_of_windows(region.epilogue.result, region.epilogue.scaling).meaning
+    if stored is not None and isinstance(stored.instruction, Copy):
+        yield UsedOperation("store", stored.instruction, stored.operation)
 
 
 def _region(

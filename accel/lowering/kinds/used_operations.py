@@ -5,7 +5,7 @@ from typing import Any
 
 from tvm import tirx
 
-from accel.accelerator.instructions import Copy
+from accel.accelerator.instructions import Copy, takes_windows
 from accel.lowering.analysis.capabilities import Capabilities, CapabilityAnswer
 from accel.lowering.analysis.lanewise_capabilities import tile_planner
 from accel.lowering.inject.operation_matching import matching_operations
@@ -59,6 +59,7 @@ def step_operations(shape: Lanewise, tiling: Tiling, capabilities: Capabilities)
     for step in tile_planner(shape, capabilities)(tiling.out_rows, tiling.out_columns).steps:
         if isinstance(step, Load):
             widened = tirx.decl_buffer((1,), "int8", "source")[0].astype(accumulators.dtype)
+            widened = accumulators[0] + widened if step.adds else widened
             yield from _copying("load data", accumulators, widened, capabilities)
         elif isinstance(step, Apply):
             yield from _answered(capabilities.steps(step.steps))
@@ -96,7 +97,8 @@ def _buffer(name: str, memory: str, capabilities: Capabilities) -> Any:
 
 def _copying(role: Role, target: Any, value: Any, capabilities: Capabilities) -> Iterator[UsedOperation]:
     """The first copy that stores ``value`` into ``target``."""
-    known = [meaning for meaning in capabilities.known if isinstance(meaning.instruction, Copy)]
+    copies = (meaning for meaning in capabilities.known if isinstance(meaning.instruction, Copy))
+    known = [meaning for meaning in copies if not takes_windows(meaning.instruction)]
     for choice in matching_operations(tirx.BufferStore(target, value, [0]), known, capabilities.target):
         yield UsedOperation(role, choice.meaning.instruction, choice.meaning.operation)
         return

@@ -11,12 +11,14 @@ from accel.accelerator.instructions import (
     Copy,
     CopyBlocks,
     CopyFields,
+    CopyWindows,
     HardwareLoop,
     Instruction,
     Layer,
     Operand,
     Operation,
     Part,
+    WindowAxis,
 )
 from accel.accelerator.memories import Dram, Memory
 from accel.accelerator.require import require
@@ -78,9 +80,11 @@ def gemmini_accelerator(
             _load("load_rows", _SPAD, "int8", 0, dim, parameters.wide_columns // dim),
             _load("load_accumulators", _ACC, "int32", 2, dim),
             _matmul(dim),
-            _store_scaled(dim),
+            _store_scaled(dim, parameters.wide_columns // dim),
             _store_full(dim),
             *loop_layers(parameters, _SPAD, _ACC),
+            _load_widened(dim, parameters.wide_columns // dim),
+            _store_pooled(dim),
         ),
         dram=Dram(
             bus_bytes=parameters.dma_bus_bytes,
@@ -118,6 +122,17 @@ def _load(name: str, memory: str, dtype: str, state: int, dim: int, blocks: int 
         blocks=several,
         operations=(Operation(name="copy", when=when, does="sram[n] = dram[n]"),),
     )
+
+
+def _load_widened(dim: int, blocks: int) -> Copy:
+    """The load of int8 into accumulators, in place of what is there or onto it."""
+    load = _load("load_widened", _ACC, "int8", 1, dim, blocks)
+    when = load.operations[0].when | {"config_ld1.shrunk": 1}
+    operations = (
+        Operation(name="widen", when=when | {"mvin2.accumulate": 0}, does="sram[n] = i32(dram[n])"),
+        Operation(name="add", when=when | {"mvin2.accumulate": 1}, does="sram[n] += i32(dram[n])"),
+    )
+    return load.model_copy(update={"operations": operations})
 
 
 def _matmul(dim: int) -> Compute:
@@ -165,7 +180,8 @@ def _matmul(dim: int) -> Compute:
     )
 
 
-def _store(name: str, dtype: str, dim: int, operations: dict[str, tuple[dict[str, int], str]]) -> Copy:
+def _store(name: str, dtype: str, dim: int, operations: dict[str, tuple[dict[str, int], str]], blocks: int = 1) -> Copy:
+    """The store of accumulators, of as many ``blocks`` of each row, which lie ``dim`` rows apart."""
     return Copy(
         name=name,
         unit="store",
@@ -177,14 +193,19 @@ def _store(name: str, dtype: str, dim: int, operations: dict[str, tuple[dict[str
         dram_unit="byte",
         max_rows=dim,
         copy_fields=CopyFields(sram="mvout.row", dram="mvout.dram", rows="mvout.rows", row_stride="config_st.stride"),
+        blocks=CopyBlocks(scalars="mvout.columns", apart=dim, most=blocks) if blocks > 1 else None,
         operations=tuple(
-            Operation(name=kind, when={"mvout.columns": dim, "mvout.is_acc": 1} | when, does=does)
+            Operation(
+                name=kind,
+                when={"mvout.is_acc": 1} | ({} if blocks > 1 else {"mvout.columns": dim}) | when,
+                does=does,
+            )
             for kind, (when, does) in operations.items()
         ),
     )
 
 
-def _store_scaled(dim: int) -> Copy:
+def _store_scaled(dim: int, blocks: int = 1) -> Copy:
     scaled = "dram[n] = i8(clip(rint(f32(sram[n]) * scale), {low}, 127.0))"
     return _store(
         "store_scaled",
@@ -194,6 +215,34 @@ def _store_scaled(dim: int) -> Copy:
             "scale": ({"config_st.activation": 0}, scaled.format(low="-128.0")),
             "scale_relu": ({"config_st.activation": RELU}, scaled.format(low="0.0")),
         },
+        blocks,
+    )
+
+
+def _store_pooled(dim: int) -> Copy:
+    """The store of the largest of square windows; it takes an image to end with its bank (ReservationStation.scala)."""
+    plain = _store_scaled(dim)
+    fields = CopyFields(sram="mvout.row", dram="mvout.dram", row_stride="config_st.stride")
+    return plain.model_copy(
+        update={
+            "name": "store_pooled",
+            "pragma": "pragma_mvout_pooled",
+            "windows": _windows(),
+            "copy_fields": fields,
+            "max_rows": None,
+        }
+    )
+
+
+def _windows() -> CopyWindows:
+    axes = {"size": "config_st.pool_size", "stride": "config_st.pool_stride"}
+    return CopyWindows(
+        rows=WindowAxis(**axes, count="config_st.pool_rows", extent="config_st.out_rows", before="config_st.pool_top"),
+        columns=WindowAxis(
+            **axes, count="config_st.pool_columns", extent="config_st.out_columns", before="config_st.pool_left"
+        ),
+        pitch="config_st.pool_out_dim",
+        in_bank=True,
     )
 
 
@@ -244,7 +293,10 @@ def check_gemmini(accelerator: Accelerator) -> None:
             flat = "a Gemmini's mvin and mvout have rows and columns, and no more dimensions"
             require(not instruction.dimensions, f"{at}.dimensions", flat)
         if isinstance(instruction, Copy) and instruction.blocks is not None:
-            _check_blocks(f"{at}.blocks.most", instruction, instruction.blocks, parameters)
+            _check_blocks(f"{at}.blocks", instruction, instruction.blocks, parameters)
+        if isinstance(instruction, Copy) and instruction.windows is not None:
+            theirs = "a Gemmini's store finds its windows in config_st; expected those of the preset's store_pooled"
+            require(instruction.windows == _windows(), f"{at}.windows", theirs)
         if isinstance(instruction, Layer):
             price = "what a loop takes is counted instruction by instruction; leave it out"
             require(instruction.energy is None, f"{at}.energy", price)
@@ -266,7 +318,10 @@ def _is_unnamed(instruction: Instruction) -> bool:
 def _check_blocks(path: str, copy: Copy, blocks: CopyBlocks, parameters: GemminiParameters) -> None:
     most = parameters.wide_words if copy.dram_dtype == "int32" else parameters.wide_columns
     many = f"{blocks.most} blocks are {blocks.most * parameters.dim} columns; a row of a mvin has {most} at most"
-    require(blocks.most * parameters.dim <= most, path, many)
+    require(blocks.most * parameters.dim <= most, f"{path}.most", many)
+    if copy.direction == "store":
+        rows = f"a mvout has its blocks {parameters.dim} rows apart, and no field for it"
+        require(blocks.apart == parameters.dim, f"{path}.apart", rows)
 
 
 def _check_memories(accelerator: Accelerator, like: Accelerator) -> None:

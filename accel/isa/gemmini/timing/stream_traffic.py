@@ -111,10 +111,23 @@ _ROWS_BIT = 48  # where an operand word says its rows (GemminiISA.scala)
 _MIN_ROWS = 4  # rows that a product takes at least (ExecuteController.scala total_rows)
 
 
+@compiled
+def _window_reads(words: Int64, state: Int64, bits: Int32) -> int:
+    """Count the elements of windows that the stores of primitive instructions (m, 3) read."""
+    count = 0
+    for index in range(len(words)):
+        if words[index, 0] == rocc.CONFIG:
+            apply_config(state, bits, words[index, 1], words[index, 2])
+        elif words[index, 0] == rocc.MVOUT and state[at.POOL_STRIDE]:
+            count += state[at.POROWS] * state[at.POCOLS] * state[at.POOL_SIZE] * state[at.POOL_SIZE]
+    return int(count)
+
+
 def work_of(words: Words, parameters: GemminiParameters, context: LaunchContext) -> Work:
     """Returns the work of a stream (n, 3) that finds ``context``.
 
-    A product takes the mesh a cycle a row of A, at least four; reads and writes have a channel each.
+    A product takes the mesh a cycle a row of A, at least four; reads and writes have a channel each. A store of windows
+    reads an element of one a cycle (StoreController.scala).
 
     Raises:
         SimulationError: an undefined instruction, or a loop that does not fit.
@@ -125,9 +138,10 @@ def work_of(words: Words, parameters: GemminiParameters, context: LaunchContext)
     rows = primitive[products, 1] >> _ROWS_BIT & 0xFFFF
     contract = int(np.maximum(rows, _MIN_ROWS).sum())
     bus = -(-max(dram_traffic(accesses_of(expanded, context))) // parameters.dma_bus_bytes)
-    return Work(contract, contract, bus, max(contract, bus), bus_bytes=parameters.dma_bus_bytes)
+    windows = _window_reads(primitive, context.state.copy(), context.bits.copy())
+    return Work(contract, contract, bus, max(contract, bus, windows), bus_bytes=parameters.dma_bus_bytes)
 
 
-def accesses_signature() -> Signature:
-    """Returns what finds the accesses of DRAM."""
-    return Signature(_boxes, MATRIX, VECTOR, WORDS, MATRIX)
+def traffic_signatures() -> tuple[Signature, ...]:
+    """Returns what finds the accesses of DRAM, and counts what stores of windows read."""
+    return Signature(_boxes, MATRIX, VECTOR, WORDS, MATRIX), Signature(_window_reads, MATRIX, VECTOR, WORDS)

@@ -55,6 +55,7 @@ def _check_copy(at: str, copy: Copy, accelerator: Accelerator) -> None:
         require(getattr(fields, role) is not None, f"{at}.copy_fields.{role}", "a VTA's copy has a field for it")
     pads = (fields.pad_top, fields.pad_bottom, fields.pad_left, fields.pad_right)
     require(not copy.operands, f"{at}.operands", "a store of the family vta reads no other element")
+    require(copy.windows is None, f"{at}.windows", "a store of the family vta takes no windows")
     require(copy.direction == "load" or pads == (None,) * 4, f"{at}.copy_fields", "a store has no padding")
     require(copy.dram_unit == "element", f"{at}.dram_unit", f"{copy.dram_unit}; a VTA counts DRAM in elements")
     require(copy.max_rows is None, f"{at}.max_rows", "a VTA's copy has no limit but its field's")

@@ -1,5 +1,6 @@
 """Schedule of a region that is made of steps: each becomes a nest of loops, written down as it is."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from accel.lowering.ir.epilogue_arithmetic import apply_pair, apply_steps, store
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.region.epilogue import TENSOR_OPS
 from accel.region.kinds import Region, lane_tile
+from accel.region.shapes import SlidingWindow
 from accel.region.tile_steps import AccumulatorBlock, Apply, Clear, Lanewise, Load, Merge, Step, Take
 
 Int = Any  # a tirx.Expr of int32, or an int
@@ -45,6 +47,15 @@ def scratchpad_buffer(name: str, shape: Sequence[int], dtype: str, scope: str) -
 def schedule_lanewise(function: tirx.PrimFunc, region: Region[Lanewise], capabilities: Capabilities) -> tirx.PrimFunc:
     """``function``, whose body becomes the nests of ``region``, with their pragmas."""
     return function.with_body(_LanewiseTile(function, region, capabilities).body())
+
+
+def largest_of(value: Callable[..., Any], window: SlidingWindow, at: Sequence[Any]) -> Any:
+    """The largest of what ``value`` makes of the elements of the window of a place: block, row, column and inside."""
+    block, y, x, *inner = at
+    (down, right), (low, far) = window.strides, window.dilation
+    rows, columns = ([y * down + q * low for q in range(window.kernel[0])],
+                     [x * right + p * far for p in range(window.kernel[1])])  # fmt: skip
+    return functools.reduce(tirx.max, [value(block, row, column, *inner) for row in rows for column in columns])
 
 
 class _LanewiseTile:
@@ -177,15 +188,17 @@ class _LanewiseTile:
         return loop_nest(extents, lambda *at: tirx.BufferStore(box, value(box, at), list(at)), pragma)
 
     def _loaded(self, step: Load) -> tirx.Stmt:
-        box, (down, right) = self.boxes[step.box.name], self.shape.strides
+        box, (down, right) = self.boxes[step.box.name], (1, 1) if step.dense else self.shape.strides
 
         def store(*at: Any) -> tirx.Stmt:
             block, y, x, *inner = at
             value = self._read(step.operand, block, y * down + step.first[0], x * right + step.first[1], inner)
-            return tirx.BufferStore(box, value.astype(self.gemm.sum_dtype), list(at))
+            value = value.astype(self.gemm.sum_dtype)
+            return tirx.BufferStore(box, box[at] + value if step.adds else value, list(at))
 
         extents = (self.tiling.out_blocks, *step.extents, *self.gemm.dst.shape)
-        return loop_nest(extents, store, self._known(self.capabilities.load(self.gemm.dst.memory.name, "int8")))
+        loads = self.capabilities.loading(self.gemm.dst.memory.name, "int8", adds=step.adds)
+        return loop_nest(extents, store, self._known(loads.pragma))
 
     def _taken(self, step: Take) -> tirx.Stmt:
         box, gemm, (down, right) = self.boxes[step.box.name], self.gemm, self.shape.strides
@@ -215,14 +228,21 @@ class _LanewiseTile:
     def _store(self) -> tirx.Stmt:
         result: AccumulatorBlock = self.plan.result
         box, out, epilogue = self.boxes[result.name], self.dram[-1], self.region.epilogue
+        windows, pragma = self.shape.stored_windows, self.capabilities.store(epilogue.result, epilogue.scaling)
+        if windows is not None:
+            pragma = self.capabilities.store_of_windows(epilogue.result, epilogue.scaling).pragma
+
+        def stored(*at: Any) -> Any:
+            return stored_value(box[at], epilogue.result, epilogue.scaling)
 
         def store(*at: Any) -> tirx.Stmt:
             block, y, x, *inner = at
             place = [self.batch, self.block + block, self.row + y, self.column + x, *inner]
-            return tirx.BufferStore(out, stored_value(box[at], epilogue.result, epilogue.scaling), place)
+            value = stored(*at) if windows is None else largest_of(stored, windows, at)
+            return tirx.BufferStore(out, value, place)
 
         extents = (self.tiling.out_blocks, self.tiling.out_rows, self.tiling.out_columns, *self.gemm.dst.shape)
-        return loop_nest(extents, store, self._known(self.capabilities.store(epilogue.result, epilogue.scaling)))
+        return loop_nest(extents, store, self._known(pragma))
 
     @staticmethod
     def _known(pragma: str | None) -> str:

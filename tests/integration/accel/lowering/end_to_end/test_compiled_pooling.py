@@ -109,7 +109,7 @@ def test_the_packed_image_passes_without_the_host() -> None:
     assert text.count("permute_dims") == 2  # at the input and at the output
 
 
-@pytest.mark.parametrize("preset", ["gemmini", "output-stationary", "mvin-mvout"])
+@pytest.mark.parametrize("preset", ["output-stationary", "mvin-mvout"])
 def test_machines_without_a_maximum_say_so(preset: str) -> None:
     accelerator = load_accelerator(preset)
     module = lower(pool_model(Pool(8, 6, 6)), accelerator, "partition")

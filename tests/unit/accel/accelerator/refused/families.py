@@ -38,6 +38,27 @@ FAMILIES = (
         "mvin_a has no field far",
     ),
     Case(
+        "a load of windows", "gemmini", "instructions/store_pooled/direction", "load",
+        "instructions/store_pooled/windows", "a load brings elements as they are; a store takes windows",
+    ),
+    Case(
+        "windows beside rows", "gemmini", "instructions/store_pooled/copy_fields", _with(rows="mvout.rows"),
+        "instructions/store_pooled/windows", "windows take the place of rows and columns",
+    ),
+    Case(
+        "windows under the pragma of another store", "gemmini", "instructions/store_pooled/pragma", "pragma_mvout",
+        "instructions/store_pooled/pragma", "a store of windows needs a pragma of its own",
+    ),
+    Case(
+        "one field for windows' stride and their count", "gemmini", "instructions/store_pooled/windows/rows",
+        _with(count="config_st.pool_stride"), "instructions/store_pooled/windows/rows/count",
+        "config_st.pool_stride is windows.rows.stride already",
+    ),
+    Case(
+        "blocks as far apart as a field says and as they always are", "gemmini", "instructions/load_rows/blocks",
+        _with(apart=16), "instructions/load_rows/blocks", "it needs one of the two",
+    ),
+    Case(
         "a mesh of twelve", "gemmini", "parameters", {"dim": 12}, "parameters", "dim must be a power of two; it is 12",
     ),
     Case(

@@ -78,8 +78,8 @@ def with_blocks(name: str, blocks: dict[str, object]) -> dict[str, object]:
         ("load_rows", {"stride": "config_ld0.far"}, "instructions.29.blocks.stride", "has no field config_ld0.far"),
         ("load_rows", {"scalars": "mvin.rows"}, "instructions.29.blocks.scalars", "mvin.rows is copy_fields.rows"),
         (
-            "store_scaled", {"scalars": "mvout.columns", "stride": "config_st.pool_left"}, "instructions.32.blocks",
-            "a store takes one element of each row",
+            "store_scaled", {"scalars": "mvout.columns", "stride": "config_st.pool_left"},
+            "instructions.32.blocks.apart", "a mvout has its blocks 16 rows apart",
         ),
     ],
 )  # fmt: skip

@@ -1,0 +1,98 @@
+"""Max poolings of which a Gemmini's store takes the largest values, compiled and simulated, against numpy."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from accel.accelerator.document import Accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.isa.gemmini.document import rocc_encoding as rocc
+from accel.isa.gemmini.document.gemmini_document import parameters_of
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.ir.function_attributes import HOST_REASON
+from accel.program.program_model import Launch, Program
+from accel.simulate.engine import simulate
+from tests.helpers.marking import share
+from tests.helpers.models.build_models import lower
+from tests.helpers.models.pools import Pool, expected, pool_model
+from tests.reference.host import draw_inputs
+
+PRESETS = ("gemmini", "gemmini-8", "gemmini-lean", "gemmini-2025", "gemmini-32")
+
+
+def assert_images_in_a_bank(program: Program) -> None:
+    """The hardware waits for the rows from an image's first one to the end of its bank, and for no others."""
+    parameters = parameters_of(program.accelerator)
+    bank = parameters.accumulator_rows // parameters.accumulator_banks
+    rows, columns, seen = 0, 0, 0
+    for funct, rs1, rs2 in program.words.astype(object):
+        if funct == rocc.CONFIG and rs1 & 3 == rocc.CONFIG_ST:
+            rows, columns = (rs1 >> 48 & 0xFF, rs1 >> 56) if rs1 >> 4 & 3 else (0, 0)
+        elif funct == rocc.MVOUT and rows:
+            first, seen = rs2 & rocc.STORE_ROW, seen + 1
+            assert first // bank == (first + rows * columns - 1) // bank
+    assert seen
+
+
+def check(pool: Pool, accelerator: Accelerator) -> None:
+    program = emit(lower(pool_model(pool), accelerator), accelerator)
+    assert [step.name for step in program.steps if isinstance(step, Launch)] == ["conv", "pool"][1 - pool.relu :]
+    assert_images_in_a_bank(program)
+    inputs = draw_inputs(pool_model(pool))
+    simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
+    assert simulation.hazards is None or not (simulation.hazards.races or simulation.hazards.errata)
+    np.testing.assert_array_equal(simulation.outputs[program.outputs[0]], expected(pool, inputs["x"]))
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> Pool:
+    size, stride = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    pads = [draw(st.integers(0, size - 1)) for _ in range(4)]
+    return Pool(
+        channels=draw(st.integers(1, 150)),
+        height=draw(st.integers(size, 45)),
+        width=draw(st.integers(size, 45)),
+        kernel=(size, size),
+        strides=(stride, stride),
+        pads=(pads[0], pads[1], pads[2], pads[3]),
+        batch=draw(st.sampled_from([1, 1, 3])),
+        ceil=draw(st.booleans()),
+        relu=draw(st.booleans()),
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(pool=pools().filter(lambda pool: pool.agreed), name=st.sampled_from(PRESETS))
+def test_windows(pool: Pool, name: str) -> None:
+    check(pool, load_accelerator(name))
+
+
+@pytest.mark.all
+@pytest.mark.timeout(1800)
+@settings(max_examples=share(60), deadline=None, suppress_health_check=list(HealthCheck))
+@given(pool=pools().filter(lambda pool: pool.agreed), name=st.sampled_from(PRESETS))
+def test_many_windows(pool: Pool, name: str) -> None:
+    check(pool, load_accelerator(name))
+
+
+@pytest.mark.slow
+def test_the_pooling_of_a_resnet() -> None:
+    """Its image is larger than a bank, and lies within a border of the least int8 that the convolution leaves alone."""
+    check(Pool(64, 56, 56, pads=(1, 1, 1, 1), relu=True), load_accelerator("gemmini"))
+
+
+@pytest.mark.parametrize(
+    ("pool", "reason"),
+    [
+        (Pool(8, 9, 9, (4, 4)), "config_st.pool_size of store_pooled holds 3 at most, and would be 4"),
+        (Pool(8, 9, 9, (3, 2)), "store_pooled takes square windows, as far apart both ways"),
+        (Pool(8, 9, 9, dilations=(2, 2)), "store_pooled takes windows without dilation"),
+        (Pool(8, 9, 9, limit=20), "which clips to -128 and 127, not to -20 and 20"),
+    ],
+)
+def test_what_stays_with_the_host_says_why(pool: Pool, reason: str) -> None:
+    module = lower(pool_model(pool), load_accelerator("gemmini"), "partition")
+    (said,) = [str(f.attrs[HOST_REASON]) for f in module.functions.values() if HOST_REASON in (f.attrs or {})]
+    assert reason in said
