@@ -142,6 +142,7 @@ def _first_choice(done: Imported, left: Mapping[str, str]) -> RegionChoice:
         graph = read_graph(done.imported.module, Capabilities.of(done.job.target), left)
         kept.keep_graph(graph)
         kept.choice = _choose(done.job, graph)
+        kept.keep_answers(done.job.target.derived(kept_answers))
     return kept.choice
 
 
@@ -281,7 +282,12 @@ def find_program(job: CompilationInputs) -> KeptProgram | None:
     graph = job.kept.find_graph()
     if graph is None or job.options.repeat > 1:
         return None
+    answers, known = job.target.derived(kept_answers), job.kept.find_answers()
+    if known is not None:
+        with suppress(ValueError):
+            answers.recall(known)
     job.kept.choice = _choose(job, graph)
+    job.kept.keep_answers(answers)
     return job.kept.find(job.target.accelerator)
 
 

@@ -24,6 +24,7 @@ from accel.frontend.integer_recovery.rounding_bias import LeftBias
 from accel.isa.family_registry import family_of
 from accel.joining.resident_tensors import can_keep
 from accel.lowering.analysis.float_units import multiplies_floats
+from accel.lowering.analysis.kept_answers import KeptAnswers
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph, load_graph
 from accel.lowering.partition.graph_partition import RegionChoice
@@ -167,6 +168,16 @@ class KeptPrograms:
         """Keeps what the choice of regions reads of the model."""
         if self._active:
             self._kept.put(self._part("graph"), dump_graph(graph))
+
+    def find_answers(self) -> bytes | None:
+        """Returns what an earlier job asked while it chose regions; None if it is not kept."""
+        return self._kept.get(self._part("answers"))
+
+    def keep_answers(self, answers: KeptAnswers) -> None:
+        """Keeps what was asked while regions were chosen, if that is not what is kept."""
+        data = answers.dump() if self._active and answers.asked_anew else None
+        if data is not None:
+            self._kept.put(self._part("answers"), data)
 
     def find(self, accelerator: Accelerator) -> KeptProgram | None:
         """Returns the program of the choice for an accelerator that differs in time alone; None if it is not kept."""

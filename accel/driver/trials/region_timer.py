@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
+import numpy as np
+
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.helpers.lowering_assistant import LoweringAssistant
@@ -11,6 +13,7 @@ from accel.errors import CompileError, CyclopsError
 from accel.isa.decode import decode
 from accel.isa.family import Family
 from accel.isa.family_registry import arrangement_of, family_of
+from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.codegen.like_regions import LikeRegions
 from accel.lowering.codegen.region_cache import LoweredBeside, entered_region, load_entry
 from accel.lowering.codegen.region_lowering import LoweredRegion
@@ -20,6 +23,9 @@ from accel.lowering.pipeline import TRIAL_INSTRUCTIONS, lower_region, placed_any
 from accel.region.kinds import AnyRegion
 from accel.util.arrays import Words
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
+
+_BYTES = 8  # of an element of words
+_FEW = 1 << 13  # instructions whose words are noted beside what else a job asks
 
 
 class RegionTimer:
@@ -51,6 +57,7 @@ class RegionTimer:
         self._assistant = assistant
         self._like = LikeRegions(target)
         self._family = family_of(target.accelerator)
+        self._answers, self._word_bytes = target.derived(kept_answers), target.accelerator.word_bits // 8
         self._document = target.accelerator.model_dump_json()
         self._unsized = target.accelerator.unsized().model_dump_json()
 
@@ -121,8 +128,19 @@ class RegionTimer:
         return cycles
 
     def _known_words(self, attribute: str) -> Words | None:
+        noted = self._answers.find(f"words {attribute}")
+        if noted is not None and len(noted) % self._word_bytes == 0:
+            return np.frombuffer(noted, np.uint64).reshape(-1, self._word_bytes // _BYTES)
         known = self._kept.get(self._code_key(attribute))
-        return None if known is None else _linked(known, self._target.accelerator)
+        words = None if known is None else _linked(known, self._target.accelerator)
+        if words is not None:
+            self._note(attribute, words)
+        return words
+
+    def _note(self, attribute: str, words: Words) -> None:
+        """Note the words of a region for jobs that differ from this one in time."""
+        if len(words) <= _FEW:
+            self._answers.note(f"words {attribute}", words.tobytes())
 
     def _code_key(self, attribute: str) -> str:
         return cache_key("code", self._unsized, attribute)
@@ -166,6 +184,7 @@ class RegionTimer:
         words = _linked(placed, self._target.accelerator)
         if words is not None:
             self.lowered[attribute] = lowered
+            self._note(attribute, words)
             self.spare -= max(len(words) - TRIAL_INSTRUCTIONS, 0)
             self._kept.put(self._code_key(attribute), placed)
         return words
