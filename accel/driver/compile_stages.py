@@ -154,6 +154,7 @@ def _marked(
     module = marked(done.imported.module, choice)
     with _pass_texts(job) as texts:  # passes over what is priced are none of the model's
         module = place_vector_programs(module, job.target, timer.times, left, attention or job.options.attention)
+    timer.keep()
     return Partitioned(job, done.imported, module, tuple(texts))
 
 
@@ -253,7 +254,10 @@ def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
     measure = None if timer is None else TrialTimer(timer, job.target).times
     exact = priced_exactly(accelerator) if job.options.schedule == "auto" else None
     cost = family_of(accelerator).tiling_cost
-    return choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, _joined_prices(job))
+    choice = choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, _joined_prices(job))
+    if timer is not None:
+        timer.keep()
+    return choice
 
 
 def _joined_prices(job: CompilationInputs) -> JoinedPrices | None:
@@ -318,6 +322,7 @@ def pack_graph(done: Partitioned) -> Packed:
         module = pack(done.module, job.target, by_programs=runs_programs(job.target))
     if runs_programs(job.target):
         module = absorb_movement(module, job.target, timer.times)
+        timer.keep()
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
     operations, tried = launched_operations(module), {**done.tried, **timer.lowered}
     attention = attention_placements(done.module)
