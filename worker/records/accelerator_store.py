@@ -58,10 +58,11 @@ class Accelerators(OwnerScopedCollection):
         Raises:
             BeingDeletedError: the document is being deleted.
         """
-        digest = accelerator_id(accelerator)
+        document = canonical(accelerator)
+        digest = hashlib.sha256(document).hexdigest()
         with UploadLocks(self._store).during_upload(UploadName("accelerators", digest)):
             first = self._ownership is not None and not self._store.exists(_key(digest))
-            self._store.write(_key(digest), canonical(accelerator))
+            self._store.write(_key(digest), document)
             if self._ownership:
                 note = Document(sha256=file, checked=sources_digest()) if file else None
                 text = b"" if note is None else note.model_dump_json().encode()
