@@ -15,7 +15,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.util.content_cache import SealedCache, cache_key
 
-MOST_BYTES = 4 << 20
+MOST_BYTES = 16 << 20
 """Of all answers of a job: beyond that they are not kept together."""
 
 _LENGTHS = TypeAdapter(dict[str, int])
