@@ -165,6 +165,7 @@ def test_outputs_that_are_not_the_kept_ones_are_not_verified_by_them(
     assert "compiled again" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_verification_is_kept_for_other_times_alone(tmp_path: Path) -> None:
     """Catches a report that says nothing of it, and results believed of a machine that may compute others."""
 
