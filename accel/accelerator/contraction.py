@@ -1,5 +1,6 @@
 """The contraction of a document: which operation it is and on which tiles, or why there is none."""
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
@@ -11,6 +12,7 @@ from accel.accelerator.require import require
 from accel.accelerator.semantics import LayerSemantics, Semantics, all_layers, all_semantics, scalar_field
 from accel.errors import InvalidAccelerator
 from accel.expression.syntax_tree import Access, AffineIndex, Binary, Cast, Expression, Index, index_terms, walk
+from accel.util.same_object import SameObject
 
 Axis = Literal["m", "n", "k"]
 
@@ -317,13 +319,21 @@ def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = No
     A vector unit's sum of products of floats is one too, and none that a layer can use.
 
     Args:
-        accelerator: the document.
+        accelerator: the document; of the latest ones it is worked out once.
         known: its semantics, where they have been made.
 
     Raises:
         InvalidAccelerator: there is none; ``field`` is the path of the operation that comes nearest, or of all.
     """
-    known = all_semantics(accelerator) if known is None else known
+    return _of_document(SameObject(accelerator)) if known is None else _largest(accelerator, known)
+
+
+@functools.lru_cache(maxsize=16)
+def _of_document(same: SameObject[Accelerator]) -> Contraction:
+    return _largest(same.value, all_semantics(same.value))
+
+
+def _largest(accelerator: Accelerator, known: Sequence[Semantics]) -> Contraction:
     found = [candidate for meaning in known if (candidate := _contraction(meaning, accelerator, known)) is not None]
     layers = all_layers(accelerator) if not found else ()
     found += [candidate for layer in layers if (candidate := _repeated(layer, accelerator)) is not None]

@@ -1,7 +1,7 @@
 """Assertions on a document, each of which refuses it with the path of the field at fault."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 
 from accel.errors import InvalidAccelerator
 
@@ -10,31 +10,44 @@ MOST_ERRORS = 50
 """The errors of one document that are told at once."""
 
 
-@contextmanager
-def together() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Yields what makes contexts for checks that take nothing of each other for granted, so that all of them run.
+class _Apart:
+    """Collects errors of what is done within, by their place; it may be entered again, and inside of itself."""
+
+    def __init__(self) -> None:
+        self.found: dict[str | None, InvalidAccelerator] = {}
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, InvalidAccelerator):
+            return False
+        for each in (error, *error.others):
+            self.found.setdefault(each.field, each)
+        return True
+
+
+class together:  # noqa: N801 - a context, as functions make them, of which a document's check enters thousands
+    """Gives what makes contexts for checks that take nothing of each other for granted, so that all of them run.
 
     Of each place the first error counts, as a later one there comes of it as a rule; and 50 in all.
 
     Raises:
         InvalidAccelerator: the first error of the checks and of the body itself, with the others.
     """
-    found: dict[str | None, InvalidAccelerator] = {}
 
-    @contextmanager
-    def apart() -> Iterator[None]:
-        try:
-            yield
-        except InvalidAccelerator as error:
-            for each in (error, *error.others):
-                found.setdefault(each.field, each)
+    def __init__(self) -> None:
+        self._apart = _Apart()
 
-    with apart():
-        yield apart
-    if found:
-        first, *others = list(found.values())[:MOST_ERRORS]
-        first.others = tuple(others)
-        raise first
+    def __enter__(self) -> Callable[[], AbstractContextManager[None]]:
+        return lambda: self._apart
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        taken = self._apart.__exit__(kind, error, trace)
+        if self._apart.found and (taken or error is None):
+            first, *others = list(self._apart.found.values())[:MOST_ERRORS]
+            first.others = tuple(others)
+            raise first
 
 
 def require(condition: bool, path: str, message: str) -> None:  # noqa: FBT001 - reads as an assertion

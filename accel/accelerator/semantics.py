@@ -13,6 +13,7 @@ from accel.expression.parser import parse_statement
 from accel.expression.simplify import simplify_product
 from accel.expression.syntax_tree import Statement
 from accel.expression.typecheck import Typed, check_statement
+from accel.util.same_object import SameObject
 
 _SCALARS = {"unsigned": "int32", "signed": "int32", "float32": "float32"}
 
@@ -63,16 +64,21 @@ class LayerSemantics:
 
 
 def all_semantics(accelerator: Accelerator) -> tuple[Semantics, ...]:
-    """Returns the semantics of all instructions, in the order of the document.
+    """Returns the semantics of all instructions, in the order of the document; of the latest ones they are known.
 
     Raises:
         ExpressionError: an expression cannot be parsed, or does not fit its operands.
     """
+    return _semantics_of_document(SameObject(accelerator))
+
+
+@functools.lru_cache(maxsize=16)
+def _semantics_of_document(same: SameObject[Accelerator]) -> tuple[Semantics, ...]:
     return tuple(
         meaning
-        for instruction in accelerator.instructions
+        for instruction in same.value.instructions
         if isinstance(instruction, Copy | Compute)
-        for meaning in semantics_of(accelerator, instruction)
+        for meaning in semantics_of(same.value, instruction)
     )
 
 

@@ -286,7 +286,7 @@ class Verified(Compilation):
     """A run whose outputs equal the reference, or ``unverified``; no longer with the modules and their weights.
 
     ``biases`` are the mean errors of rounding, by node. ``regions`` are there of a program that was compiled, and what
-    is ``known`` of an earlier job's.
+    is ``known`` of an earlier job's, whose verification may be ``verification_kept``.
     """
 
     host_ops: list[HostOp]
@@ -302,6 +302,7 @@ class Verified(Compilation):
     unverified: str
     regions: RegionCache | None
     known: ProgramFacts | None
+    verification_kept: bool
     activations: tuple[Activation, ...]
     tensors: Mapping[str, Array]
     floats: tuple[FloatResult, ...]
@@ -336,8 +337,9 @@ class Assessed(Compilation):
                 self.quality.tensors.missing,
                 run.floats,
                 run.attention,
+                tuple(map(tuple, run.simulation.host_works or ())),
             )
-            self.job.kept.keep(out, facts)
+            self.job.kept.keep(out, facts, self.job.target.accelerator)
 
 
 @dataclass(frozen=True)

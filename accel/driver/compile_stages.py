@@ -142,6 +142,7 @@ def _first_choice(done: Imported, left: Mapping[str, str]) -> RegionChoice:
         graph = read_graph(done.imported.module, Capabilities.of(done.job.target), left)
         kept.keep_graph(graph)
         kept.choice = _choose(done.job, graph)
+        kept.keep_answers(done.job.target.derived(kept_answers))
     return kept.choice
 
 
@@ -153,6 +154,7 @@ def _marked(
     module = marked(done.imported.module, choice)
     with _pass_texts(job) as texts:  # passes over what is priced are none of the model's
         module = place_vector_programs(module, job.target, timer.times, left, attention or job.options.attention)
+    timer.keep()
     return Partitioned(job, done.imported, module, tuple(texts))
 
 
@@ -252,7 +254,10 @@ def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
     measure = None if timer is None else TrialTimer(timer, job.target).times
     exact = priced_exactly(accelerator) if job.options.schedule == "auto" else None
     cost = family_of(accelerator).tiling_cost
-    return choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, _joined_prices(job))
+    choice = choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, _joined_prices(job))
+    if timer is not None:
+        timer.keep()
+    return choice
 
 
 def _joined_prices(job: CompilationInputs) -> JoinedPrices | None:
@@ -281,7 +286,12 @@ def find_program(job: CompilationInputs) -> KeptProgram | None:
     graph = job.kept.find_graph()
     if graph is None or job.options.repeat > 1:
         return None
+    answers, known = job.target.derived(kept_answers), job.kept.find_answers()
+    if known is not None:
+        with suppress(ValueError):
+            answers.recall(known)
     job.kept.choice = _choose(job, graph)
+    job.kept.keep_answers(answers)
     return job.kept.find(job.target.accelerator)
 
 
@@ -312,6 +322,7 @@ def pack_graph(done: Partitioned) -> Packed:
         module = pack(done.module, job.target, by_programs=runs_programs(job.target))
     if runs_programs(job.target):
         module = absorb_movement(module, job.target, timer.times)
+        timer.keep()
     left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
     operations, tried = launched_operations(module), {**done.tried, **timer.lowered}
     attention = attention_placements(done.module)

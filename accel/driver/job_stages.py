@@ -54,7 +54,7 @@ def simulate_program(done: Emitted) -> Simulated:
     """
     program = done.program
     try:
-        simulation = simulate(program, {})
+        simulation = _simulation(done)
     except SimulationError as error:
         if error.kind in {"work-limit", "cost"}:  # the model asks for it, or the document's expression fails
             raise
@@ -68,6 +68,19 @@ def simulate_program(done: Emitted) -> Simulated:
     outputs = {tensor.name: simulation.outputs[name] for tensor, name in names}
     limits = begin_limits(program, simulation, every=done.job.options.limits == "all")
     return Simulated(done.job, done, simulation, outputs, limits, _streamed(done, simulation))
+
+
+def _simulation(done: Emitted) -> Simulation:
+    """The program as it ran; of an earlier job's what that job computed and verified, with the cycles of this one.
+
+    No time changes what instructions compute, and no race could.
+    """
+    program, origin = done.program, done.origin
+    if not isinstance(origin, KeptProgram) or not origin.verified:
+        return simulate(program, {})
+    timed, expected = simulate(program, {}, function=False), origin.program.expected
+    outputs = {name: expected[name].copy() for name in program.outputs}
+    return replace(timed, outputs=outputs, hazards=Hazards((), ()), host_works=origin.facts.host_works)
 
 
 def _streamed(done: Emitted, alone: Simulation) -> StreamRun | None:
@@ -98,7 +111,7 @@ def run_reference(done: Simulated) -> Referenced:
 
     Where vector programs round floats it begins when they have run.
 
-    Of an earlier job's program it is what that job found for the same model and inputs.
+    Of an earlier job's program it is what that job found for the same model, inputs and words, and compared.
     """
     seconds, program, origin = done.job.options.verify_seconds, done.emitted.program, done.emitted.origin
     if isinstance(origin, KeptProgram):
@@ -156,6 +169,7 @@ def compare_outputs(done: Referenced) -> Verified:
         done.unverified,
         origin.regions if isinstance(origin, Modules) else None,
         origin.facts if isinstance(origin, KeptProgram) else None,
+        isinstance(origin, KeptProgram) and origin.verified,
         origin.packed.imported.activations if isinstance(origin, Modules) else (),
         done.tensors,
         done.floats,
@@ -215,7 +229,8 @@ def report_job(done: Assessed) -> Reported:
         "tensors": figures,
         "most_lost": where_most_is_lost(figures),
     }
-    report = report.model_copy(update={"functions": run.functions, "limits": run.limits(), **found})
+    known = {"functions": run.functions, "verification_kept": run.verification_kept}
+    report = report.model_copy(update={**known, "limits": run.limits(), **found})
     if run.regions is not None:
         run.regions.keep()  # not before: their texts are printed beside all this
     return Reported(job, run.program, run.simulation, report, memory_plan(run.program, run.simulation, run.buffers))

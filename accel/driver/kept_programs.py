@@ -21,9 +21,11 @@ from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Phase
 from accel.errors import CyclopsError
 from accel.frontend.integer_recovery.rounding_bias import LeftBias
+from accel.host.operator_work import OperatorWork
 from accel.isa.family_registry import family_of
 from accel.joining.resident_tensors import can_keep
 from accel.lowering.analysis.float_units import multiplies_floats
+from accel.lowering.analysis.kept_answers import KeptAnswers
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph, load_graph
 from accel.lowering.partition.graph_partition import RegionChoice
@@ -62,6 +64,7 @@ class ProgramFacts:
         tensors_missing: why that is not known.
         floats: how results of vector programs lie within their bounds.
         attention: how attention that may go over blocks of keys was placed.
+        host_works: what the operators of each host step have to do.
     """
 
     functions: tuple[str, ...]
@@ -74,6 +77,7 @@ class ProgramFacts:
     tensors_missing: str
     floats: tuple[FloatResult, ...] = ()
     attention: tuple[AttentionPlacement, ...] = ()
+    host_works: tuple[tuple[OperatorWork, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,19 +96,28 @@ class KeptArtifacts(Phase):
 
 @dataclass(frozen=True)
 class KeptProgram:
-    """A program with its inputs, and the outputs of its reference as what is expected; what else there is of it."""
+    """A program with its inputs, and what is expected of it: its outputs, as it computed them and its reference did.
+
+    What else there is of it does not depend on time either. ``verified``: it was verified on this accelerator, but for
+    times that no instruction's result depends on, and no race; else it runs again.
+    """
 
     program: Program
     facts: ProgramFacts
     artifacts: KeptArtifacts
+    verified: bool
 
 
 @dataclass(frozen=True)
 class _Header:
-    """An entry begins with this: names and bytes of its parts, which follow."""
+    """An entry begins with this: names and bytes of its parts, which follow.
+
+    ``verified`` says what was verified, as :func:`verified_digest` does.
+    """
 
     facts: ProgramFacts
     parts: dict[str, int]
+    verified: str
 
 
 _HEADER = TypeAdapter(_Header)
@@ -168,6 +181,16 @@ class KeptPrograms:
         if self._active:
             self._kept.put(self._part("graph"), dump_graph(graph))
 
+    def find_answers(self) -> bytes | None:
+        """Returns what an earlier job asked while it chose regions; None if it is not kept."""
+        return self._kept.get(self._part("answers"))
+
+    def keep_answers(self, answers: KeptAnswers) -> None:
+        """Keeps what was asked while regions were chosen, if that is not what is kept."""
+        data = answers.dump() if self._active and answers.asked_anew else None
+        if data is not None:
+            self._kept.put(self._part("answers"), data)
+
     def find(self, accelerator: Accelerator) -> KeptProgram | None:
         """Returns the program of the choice for an accelerator that differs in time alone; None if it is not kept."""
         data = self._kept.get(self._chosen())
@@ -176,7 +199,7 @@ class KeptPrograms:
         except (ValueError, KeyError, zlib.error, CyclopsError):
             return None
 
-    def keep(self, out: Path, facts: ProgramFacts) -> None:
+    def keep(self, out: Path, facts: ProgramFacts, accelerator: Accelerator) -> None:
         """Keeps the artifacts in ``out``, of which all are written that hold no times, and the program."""
         if not self._active:
             return
@@ -184,7 +207,7 @@ class KeptPrograms:
         if sum(path.stat().st_size for path in paths) > _MOST_KEPT:
             return
         files = {path.relative_to(out).as_posix(): path.read_bytes() for path in paths}
-        self._kept.put(self._chosen(), _dump(facts, files), packed=True)
+        self._kept.put(self._chosen(), _dump(facts, files, accelerator), packed=True)
 
     def _chosen(self) -> str:
         assert self.choice is not None
@@ -208,10 +231,21 @@ def tensors_digest(tensors: Tensors) -> str:
     return digest.hexdigest()
 
 
-def _dump(facts: ProgramFacts, files: Mapping[str, bytes]) -> bytes:
+def verified_digest(program: bytes, accelerator: Accelerator) -> str:
+    """Returns the SHA-256 of what a verification is of: a Program file, and what results depend on of the document.
+
+    The file has words, constants, inputs, host steps and the outputs. Of the document only what :meth:`untimed` leaves
+    and the family's ``parameters`` say what instructions do, and how long a result may be stale.
+    """
+    document = accelerator.untimed().model_copy(update={"parameters": accelerator.parameters})
+    return hashlib.sha256(document.model_dump_json().encode() + b"\0" + program).hexdigest()
+
+
+def _dump(facts: ProgramFacts, files: Mapping[str, bytes], accelerator: Accelerator) -> bytes:
     """An entry. Constants of programs and models hardly shrink, and take long to try."""
     parts = {name: _packed(name, data) for name, data in files.items()}
-    header = _HEADER.dump_json(_Header(facts, {name: len(data) for name, data in parts.items()}))
+    verified = verified_digest(files[PROGRAM_FILE], accelerator)
+    header = _HEADER.dump_json(_Header(facts, {name: len(data) for name, data in parts.items()}, verified))
     return b"".join([len(header).to_bytes(_LENGTH, "little"), header, *parts.values()])
 
 
@@ -226,8 +260,11 @@ def _load(data: bytes, accelerator: Accelerator) -> KeptProgram:
     parts: dict[str, bytes] = {}
     for name, size in header.parts.items():
         parts[name], at = data[at : at + size], at + size
-    program = load_program(io.BytesIO(parts.pop(PROGRAM_FILE)), accelerator)
-    return KeptProgram(program, header.facts, KeptArtifacts(parts))
+    file = parts.pop(PROGRAM_FILE)
+    program = load_program(io.BytesIO(file), accelerator)
+    return KeptProgram(
+        program, header.facts, KeptArtifacts(parts), header.verified == verified_digest(file, accelerator)
+    )
 
 
 def _packed(name: str, data: bytes) -> bytes:

@@ -142,7 +142,8 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     begun = time.perf_counter()
     program = find_program(job)
     if program is not None:
-        _log.info("the program, and the outputs that its reference has, are those of an earlier job")
+        verified = "its outputs and their verification" if program.verified else "and the outputs of its reference,"
+        _log.info("the program, %s are those of an earlier job", verified)
         try:
             return run(with_program(program), begun)
         except InternalError as error:

@@ -75,14 +75,15 @@ class Decoded:
         sorts = np.bincount(self.kind, minlength=len(self.accelerator.instructions))
         rows = dict.fromkeys(names, 0)
         for instruction, count in zip(self.accelerator.instructions, sorts.tolist(), strict=True):
-            for field in instruction.fields:
+            for field in instruction.fields if count else ():
                 if field.bits:
                     rows[field.name] += count
         found: dict[str, tuple[int, int]] = {}
+        whole = len(self)
         for name, least, most in zip(names, low.tolist(), high.tolist(), strict=True):
-            everywhere = rows[name] == len(self)  # else it is 0 somewhere
+            everywhere = rows[name] == whole  # else it is 0 somewhere
             found[name] = (least, most) if everywhere else (min(least, 0), max(most, 0))
-        return found if len(self) else dict.fromkeys(names, (0, 0))
+        return found if whole else dict.fromkeys(names, (0, 0))
 
     @cached_property
     def _derived(self) -> dict[object, object]:

@@ -91,6 +91,8 @@ def require_unique_keys(document: Any) -> None:
 
 def repeated_key(document: Any) -> str | None:
     """Returns the path of a repeated key; None if there is none. Objects were made by :func:`object_from_pairs`."""
+    if not _has_repeated(document):  # paths take long, and mostly nothing is repeated
+        return None
     left: list[tuple[str, Any]] = [("", document)]
     while left:
         at, value = left.pop()
@@ -99,3 +101,16 @@ def repeated_key(document: Any) -> str | None:
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
         left += [(f"{at}{key!s:.64}.", item) for key, item in items]
     return None
+
+
+def _has_repeated(document: Any) -> bool:
+    left = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            if isinstance(value, _Repeated):
+                return True
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return False

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accel.accelerator.document import Accelerator
-from accel.catalog.load_accelerator import load_accelerator
+from accel.catalog.load_accelerator import checked_accelerator, load_accelerator, preset_names
 from accel.driver.dry_run import plan_loaded_model
 from accel.driver.helpers.job_helpers import NO_HELPERS, Helpers
 from accel.driver.run_model import run_loaded_model
@@ -90,7 +90,7 @@ def _execute_model(
         inputs = load_arrays(
             work.inputs, settings, _INPUTS, lambda given: check_fit(given, info.inputs, field=_INPUTS, unset=info.unset)
         )
-        accelerator = load_accelerator(work.accelerator)
+        accelerator = _accelerator(work.accelerator, checked=work.checked)
         _prepare(accelerator, kernels)
         run_loaded_model(
             model,
@@ -139,7 +139,7 @@ def _execute_program(
     sources = work.sources
     if sources.program is None:  # the service has made the Program file, and knows it by its digest
         sources = sources.model_copy(update={"program": _program_digest(program, out)})
-    program = _retargeted(program, work.accelerator)
+    program = _retargeted(program, work)
     _prepare(program.accelerator, kernels)
     report = run_program(
         program,
@@ -162,7 +162,7 @@ def program_summariser(settings: Settings) -> Callable[[ProgramJobInputs], Simul
     prepared: list[Accelerator] = []  # a preset is found as the object that it is
 
     def summarise(work: ProgramJobInputs) -> SimulationSummary:
-        program = _retargeted(_open_program(work), work.accelerator)
+        program = _retargeted(_open_program(work), work)
         if program.accelerator not in prepared:
             _prepare(program.accelerator, None)
             prepared.append(program.accelerator)
@@ -198,11 +198,17 @@ def _program_digest(program: Program, out: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _retargeted(program: Program, accelerator: str | None) -> Program:
+def _accelerator(name: str, *, checked: bool) -> Accelerator:
+    """Returns the accelerator of a name or a path; a document that has been ``checked`` is not checked again."""
+    is_file = checked and name not in preset_names()
+    return checked_accelerator(Path(name).read_bytes()) if is_file else load_accelerator(name)
+
+
+def _retargeted(program: Program, work: ProgramJobInputs) -> Program:
     """Returns the program for another accelerator, if one is given."""
-    if accelerator is None:
+    if work.accelerator is None:
         return program
-    other = load_accelerator(accelerator)
+    other = _accelerator(work.accelerator, checked=work.checked)
     if other.word_bits != program.accelerator.word_bits:
         raise InvalidAccelerator(
             f"{other.name} has instructions of {other.word_bits} bits; the program's have "
@@ -243,7 +249,7 @@ def execute_dry_run(work: ModelJobInputs, settings: Settings) -> Plan:
     Raises:
         CyclopsError: an input cannot be used.
     """
-    accelerator = load_accelerator(work.accelerator)
+    accelerator = _accelerator(work.accelerator, checked=work.checked)
     model = load_model(work.model.read_bytes(), axes=work.options.axes)
     calibration, sources = _calibration(work, model.info, settings), with_model(work.sources, work.model)
     return plan_loaded_model(model, accelerator, work.options, calibration=calibration, sources=sources)

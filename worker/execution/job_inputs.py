@@ -5,6 +5,7 @@ from pathlib import Path
 
 from accel.catalog.load_accelerator import preset_names
 from accel.report.provenance import NO_SOURCES, Sources
+from accel.util.content_cache import sources_digest
 from worker.records.accelerator_store import Accelerators
 from worker.records.job_record import Document, Job
 from worker.records.job_request import JobOptions, JobRequest
@@ -16,7 +17,8 @@ from worker.storage.object_store import Store
 class ModelJobInputs:
     """The inputs of a model's job as local files. ``accelerator`` is a name, or the path of a document.
 
-    ``sources`` are the files as the user has them: here a document may be written otherwise.
+    ``sources`` are the files as the user has them: here a document may be written otherwise. ``checked``: it is
+    canonical, and has passed the checks of this version.
     """
 
     model: Path
@@ -25,17 +27,22 @@ class ModelJobInputs:
     inputs: Path | None = None
     calibration: Path | None = None
     sources: Sources = NO_SOURCES
+    checked: bool = False
 
 
 @dataclass(frozen=True)
 class ProgramJobInputs:
-    """The inputs of a program's job. ``program`` may be a directory; without ``accelerator`` it runs on its own."""
+    """The inputs of a program's job. ``program`` may be a directory; without ``accelerator`` it runs on its own.
+
+    The rest is as of a model's.
+    """
 
     program: Path
     accelerator: str | None
     options: JobOptions
     inputs: Path | None = None
     sources: Sources = NO_SOURCES
+    checked: bool = False
 
 
 def fetch_inputs(
@@ -73,12 +80,14 @@ def fetch_inputs(
         inputs=request.options.inputs,
         calibration=request.options.calibration,
     )
+    checked = accelerator_file is None and document.checked == sources_digest()
     if request.program is not None:
         program = directory / "program.zip"
         programs(store).fetch(request.program, program)
-        return ProgramJobInputs(program, accelerator, request.options, local.get("inputs"), sources=sources)
+        return ProgramJobInputs(program, accelerator, request.options, local.get("inputs"), sources, checked)
     assert request.model is not None
     assert accelerator is not None
     model = directory / "model.onnx"
     models(store).fetch(request.model, model)
-    return ModelJobInputs(model, accelerator, request.options, local.get("inputs"), local.get("calibration"), sources)
+    inputs, calibration = local.get("inputs"), local.get("calibration")
+    return ModelJobInputs(model, accelerator, request.options, inputs, calibration, sources, checked)

@@ -15,6 +15,7 @@ from accel.catalog.load_accelerator import (
     load_accelerator,
     preset_names,
 )
+from accel.util.content_cache import sources_digest
 from worker.examples import example_accelerator
 from worker.identity.owner_scope import OwnerScopedCollection
 from worker.identity.ownership import label_key, label_of
@@ -51,19 +52,21 @@ class Accelerators(OwnerScopedCollection):
         """Stores a document and returns its id; a repeated upload updates only the time and ``file``.
 
         Args:
-            accelerator: the document.
+            accelerator: the document, which this version has checked.
             file: SHA-256 of the uploaded bytes.
 
         Raises:
             BeingDeletedError: the document is being deleted.
         """
-        digest = accelerator_id(accelerator)
+        document = canonical(accelerator)
+        digest = hashlib.sha256(document).hexdigest()
         with UploadLocks(self._store).during_upload(UploadName("accelerators", digest)):
             first = self._ownership is not None and not self._store.exists(_key(digest))
-            self._store.write(_key(digest), canonical(accelerator))
+            self._store.write(_key(digest), document)
             if self._ownership:
-                note = Document(sha256=file).model_dump_json().encode() if file else b""
-                self._ownership.add(_FOLDER, digest, note, first=first)
+                note = Document(sha256=file, checked=sources_digest()) if file else None
+                text = b"" if note is None else note.model_dump_json().encode()
+                self._ownership.add(_FOLDER, digest, text, first=first)
         return digest
 
     def ids(self) -> list[str]:

@@ -57,10 +57,12 @@ class Document(pydantic.BaseModel):
     """The document of a job's accelerator as its owner had it when the job was submitted.
 
     ``sha256`` is of the file as uploaded, of a preset of the file in the package; ``label`` is what the owner calls it.
+    ``checked`` is the digest of the sources whose checks it has passed; a job of the same sources does not repeat them.
     """
 
     sha256: str | None = None
     label: str | None = None
+    checked: str | None = None
 
 
 class Job(pydantic.BaseModel):

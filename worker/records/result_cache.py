@@ -53,7 +53,7 @@ class ResultCache:
             "program": request.program,
             "accelerator": request.accelerator and self._accelerators.digest(request.accelerator),
             "options": options,
-            "document": self._document(request, owner).model_dump(),
+            "document": self._document(request, owner).model_dump(exclude={"checked"}),
             "versions": versions().model_dump(),
         }
         canonical = json.dumps(document, sort_keys=True, separators=(",", ":"))

@@ -4,13 +4,17 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
+import numpy as np
+
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.helpers.lowering_assistant import LoweringAssistant
+from accel.driver.trials.kept_cycles import KeptCycles
 from accel.errors import CompileError, CyclopsError
 from accel.isa.decode import decode
 from accel.isa.family import Family
 from accel.isa.family_registry import arrangement_of, family_of
+from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.codegen.like_regions import LikeRegions
 from accel.lowering.codegen.region_cache import LoweredBeside, entered_region, load_entry
 from accel.lowering.codegen.region_lowering import LoweredRegion
@@ -21,12 +25,15 @@ from accel.region.kinds import AnyRegion
 from accel.util.arrays import Words
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 
+_BYTES = 8  # of an element of words
+_FEW = 1 << 13  # instructions whose words are noted beside what else a job asks
+
 
 class RegionTimer:
     """Times regions alone on an accelerator; what is known already is in a cache.
 
-    Cycles are kept under the whole document. The code that they are of is kept under what lowering reads of it, so
-    that a document which differs in time, or in sizes of memories, times it again.
+    Cycles are kept under the whole document (:meth:`keep`). The code that they are of is kept under what lowering reads
+    of it, so that a document which differs in time, or in sizes of memories, times it again.
 
     Attributes:
         lowered: the regions that were compiled for it, by their attribute, so that a job need not compile them again;
@@ -51,7 +58,8 @@ class RegionTimer:
         self._assistant = assistant
         self._like = LikeRegions(target)
         self._family = family_of(target.accelerator)
-        self._document = target.accelerator.model_dump_json()
+        self._answers, self._word_bytes = target.derived(kept_answers), target.accelerator.word_bits // 8
+        self._cycles = KeptCycles(target.accelerator, cache)
         self._unsized = target.accelerator.unsized().model_dump_json()
 
     def __call__(self, region: AnyRegion) -> int | None:
@@ -61,7 +69,7 @@ class RegionTimer:
     def times(self, regions: Sequence[AnyRegion]) -> list[int | None]:
         """Returns the cycles of each region as :func:`__call__` does; every second one is lowered beside, if it can."""
         attributes = [dump_region(region) for region in regions]
-        known = {place: self._known_cycles(attribute) for place, attribute in enumerate(attributes)}
+        known = {place: self._cycles.find(attribute) for place, attribute in enumerate(attributes)}
         left = [place for place, cycles in known.items() if cycles is None]
         found = {place: self._known_words(attributes[place]) for place in left}
         found |= {place: self._like_words(attributes[place]) for place in left if found[place] is None}
@@ -82,6 +90,10 @@ class RegionTimer:
                 )
                 timing[place] = pool.submit(self._timed, attribute, words)
         return [each if place not in timing else timing[place].result() for place, each in known.items()]
+
+    def keep(self) -> None:
+        """Keeps the cycles that were timed; their code is kept already."""
+        self._cycles.keep()
 
     def object_of(self, region: AnyRegion) -> RegionObject | None:
         """Returns the object of a region, as the job or a cache has it, or lowered now; None where it cannot be."""
@@ -109,20 +121,27 @@ class RegionTimer:
         lower, most = partial(self._assistant.lower, self._target, placed=True), TRIAL_INSTRUCTIONS + self.spare
         return {place: lower(attribute, most) for place, attribute in attributes.items()}
 
-    def _known_cycles(self, attribute: str) -> int | None:
-        known = self._kept.get(cache_key("cycles", self._document, attribute))
-        return int(known) if known is not None and known.isdigit() else None
-
     def _timed(self, attribute: str, words: Words | None) -> int | None:
-        """The cycles of a region's words, which are kept; None where they cannot be said."""
+        """The cycles of a region's words; None where they cannot be said."""
         cycles = None if words is None else _cycles(words, self._target, self._family)
         if cycles is not None:
-            self._kept.put(cache_key("cycles", self._document, attribute), str(cycles).encode())
+            self._cycles.learn(attribute, cycles)
         return cycles
 
     def _known_words(self, attribute: str) -> Words | None:
+        noted = self._answers.find(f"words {attribute}")
+        if noted is not None and len(noted) % self._word_bytes == 0:
+            return np.frombuffer(noted, np.uint64).reshape(-1, self._word_bytes // _BYTES)
         known = self._kept.get(self._code_key(attribute))
-        return None if known is None else _linked(known, self._target.accelerator)
+        words = None if known is None else _linked(known, self._target.accelerator)
+        if words is not None:
+            self._note(attribute, words)
+        return words
+
+    def _note(self, attribute: str, words: Words) -> None:
+        """Note the words of a region for jobs that differ from this one in time."""
+        if len(words) <= _FEW:
+            self._answers.note(f"words {attribute}", words.tobytes())
 
     def _code_key(self, attribute: str) -> str:
         return cache_key("code", self._unsized, attribute)
@@ -166,6 +185,7 @@ class RegionTimer:
         words = _linked(placed, self._target.accelerator)
         if words is not None:
             self.lowered[attribute] = lowered
+            self._note(attribute, words)
             self.spare -= max(len(words) - TRIAL_INSTRUCTIONS, 0)
             self._kept.put(self._code_key(attribute), placed)
         return words

@@ -15,6 +15,7 @@ from accel.lowering.analysis.composite import CompositeRegion, largest_addend
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.analysis.epilogue_planning import plan_epilogue
 from accel.lowering.analysis.image_padding import NO_PADDING, Padding
+from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.lowering.kinds.contraction.convolution_forms import convolution_forms
 from accel.lowering.kinds.contraction.convolution_tiling import PricedConvolution, PricedTiling
@@ -264,7 +265,8 @@ def _cheapest_tilings(
     epilogue = epilogue.unnumbered
     key, found = (shape, epilogue, cost, bordered), capabilities.tilings
     if key not in found:
-        priced = PricedConvolution(shape, epilogue, capabilities.accelerator, capabilities.gemm, cost)
+        answers = capabilities.target.derived(kept_answers)
+        priced = PricedConvolution(shape, epilogue, capabilities.accelerator, capabilities.gemm, cost, answers)
         cheapest = priced.cheapest(_OPTIONS_KEPT, dividing=False)
         found[key] = cheapest, priced.cheapest(_OPTIONS_KEPT, dividing=True) if bordered and cheapest else []
         found[*key[:3], False] = cheapest, []

@@ -14,6 +14,7 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, is_composite_call, largest_addend, read_composite
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.analysis.epilogue_planning import composite_operators, plan_epilogue
+from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
 from accel.lowering.kinds.convolution_kind import ConvolutionKind, contraction_options, convolution_options
 from accel.region.epilogue import Epilogue, EpilogueOp, Steps, with_bias_by_product
@@ -82,7 +83,8 @@ def _unfused_cycles(pair: ResidualPair, use: CompositeUse, capabilities: Capabil
         shape, data=data, kernel=(1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0),
         groups=result.blocks, uniform=True, unfolded=None,
     )  # fmt: skip
-    second = plan_convolution(sums, pair.ending, capabilities.accelerator, capabilities.gemm, cost)
+    answers = capabilities.target.derived(kept_answers)
+    second = plan_convolution(sums, pair.ending, capabilities.accelerator, capabilities.gemm, cost, answers=answers)
     return first[0].cycles + second[0].cycles if second else math.inf
 
 

@@ -416,6 +416,12 @@ class Report(pydantic.BaseModel):
         "(`floats`), and no race or stale read could change them; null if the accelerator ran nothing, or, as a "
         "warning says, they were not compared"
     )
+    verification_kept: bool = Field(
+        False,
+        exclude_if=says_nothing,
+        description="an earlier run of the same owner computed the outputs and verified them, by the same words, "
+        "constants, inputs, model and sources; this one has timed the words. Not there where this run did both",
+    )
     cycles: int = Field(
         description="cycles over all launches, with the processor and the memory that the document has; host steps "
         "cost none"

@@ -12,7 +12,8 @@ def report_verdict(report: Mapping[str, Any]) -> str:
     if report["verified"] is None:
         return "NOT verified" if report["layers"] else "nothing to verify: the accelerator did no work"
     if report["verified"]:
-        return _verified(report.get("floats") or ())
+        kept = "; an earlier run computed them, of the same words and inputs" if report.get("verification_kept") else ""
+        return _verified(report.get("floats") or ()) + kept
     return "the outputs DIFFER from the reference"
 
 

@@ -1,6 +1,7 @@
 """Tilings of a convolution that fit scratchpads, micro-op memory and instruction fields, the cheapest first."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ import numpy.typing as npt
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.lowering.analysis.buffer_contexts import bias_contexts, needs_double_buffer, vector_contexts
+from accel.lowering.analysis.kept_answers import KeptAnswers
+from accel.lowering.kinds.contraction.fitting_candidates import FittingCandidates, dump_candidates, load_candidates
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.slides import columns_at_once, slide_of
@@ -167,50 +170,70 @@ def plan_convolution(
     count: int = 1,
     *,
     dividing: bool = False,
+    answers: KeptAnswers | None = None,
 ) -> list[PricedTiling]:
     """The ``count`` cheapest tilings that fit, the best first; none if not even the smallest does.
 
     The result's pitches are its height and width rounded up to whole tiles; with ``dividing`` these are no more.
     """
-    return PricedConvolution(conv, epilogue, accelerator, gemm, cost).cheapest(count, dividing=dividing)
+    return PricedConvolution(conv, epilogue, accelerator, gemm, cost, answers).cheapest(count, dividing=dividing)
 
 
 @dataclass(frozen=True)
 class _PricedCandidates:
-    """Candidates (n,) in an order, and the price of each; infinite where it does not fit."""
+    """Candidates (n,) that fit, and the price of each."""
 
-    candidates: Candidates
-    order: Order
+    fitting: FittingCandidates
     prices: Float64
 
 
 class PricedConvolution:
-    """The candidates of a convolution with their prices, which are worked out once for all that is asked of them."""
+    """The candidates of a convolution with their prices, which are worked out once for all that is asked of them.
+
+    Those that fit are as an earlier job found them, if the ``answers`` have them.
+    """
 
     def __init__(
-        self, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, cost: TilingCost
+        self,
+        conv: Convolution,
+        epilogue: Epilogue,
+        accelerator: Accelerator,
+        gemm: Contraction,
+        cost: TilingCost,
+        answers: KeptAnswers | None = None,
     ) -> None:
         self._conv, self._epilogue, self._accelerator = conv, epilogue, accelerator
-        self._gemm, self._cost = gemm, cost
+        self._gemm, self._cost, self._answers = gemm, cost, answers
         self._priced: dict[int, list[_PricedCandidates]] = {}
 
     def cheapest(self, count: int, *, dividing: bool) -> list[PricedTiling]:
         """Returns the ``count`` cheapest tilings that fit, as :func:`plan_convolution` does."""
         for operand_contexts in (2, 1):
             if operand_contexts not in self._priced:
-                self._priced[operand_contexts] = list(self._prices(operand_contexts))
-            found = []
-            for each in self._priced[operand_contexts]:
-                prices = each.prices
-                if dividing:
-                    prices = np.where(_divides(each.candidates, self._conv), prices, np.inf)
-                found += _cheapest(prices, each.candidates, self._conv, each.order, count)
+                self._priced[operand_contexts] = [
+                    _PricedCandidates(each, self._prices(each.candidates)) for each in self._fitting(operand_contexts)
+                ]
+            found = _cheapest(self._priced[operand_contexts], self._conv, count, dividing=dividing)
             if found:
-                return sorted(found, key=lambda priced: priced.cycles)[:count]
+                return found
         return []
 
-    def _prices(self, operand_contexts: int) -> Iterator[_PricedCandidates]:
-        """Yields the candidates with so many contexts of operands, of which some fit."""
+    def _prices(self, candidates: Candidates) -> Float64:
+        return self._cost(candidates, self._conv, self._epilogue, self._gemm, self._accelerator)
+
+    def _fitting(self, operand_contexts: int) -> list[FittingCandidates]:
+        """The candidates with so many contexts of operands that fit, by contexts of results."""
+        answers, question = self._answers, f"tilings {self._conv} {self._epilogue} {operand_contexts}"
+        known = None if answers is None else answers.find(question)
+        if known is not None:
+            with suppress(ValueError):
+                return load_candidates(known)
+        found = list(self._fitting_anew(operand_contexts))
+        if answers is not None:
+            answers.note(question, dump_candidates(found))
+        return found
+
+    def _fitting_anew(self, operand_contexts: int) -> Iterator[FittingCandidates]:
         conv, epilogue, accelerator, gemm = self._conv, self._epilogue, self._accelerator, self._gemm
         # where store and compute alternate inside a tile (planes) a second context gains nothing
         needed = needs_double_buffer(epilogue, accelerator, gemm)
@@ -223,23 +246,37 @@ class PricedConvolution:
             if order != "data"  # whose tiles are those of weights that stay
         }
         for result_contexts in result_choices:
+            found: list[tuple[Order, Candidates, Bools]] = []
             for order in orders:
                 c = replace(candidates[order], result_contexts=result_contexts)
                 needed_of = needs["weights" if order == "data" else order]
-                fitting = _fits_memory(c, needed_of, conv, epilogue, accelerator, gemm, order)
-                if fitting.any():
-                    prices = np.where(fitting, self._cost(c, conv, epilogue, gemm, accelerator), np.inf)
-                    yield _PricedCandidates(c, order, prices)
+                fits = _fits_memory(c, needed_of, conv, epilogue, accelerator, gemm, order)
+                if fits.any():
+                    found.append((order, c, fits))
+            if found:
+                yield FittingCandidates.joined(found)
 
 
 def _cheapest(
-    price: npt.NDArray[np.float64], c: Candidates, conv: Convolution, order: Order, count: int
+    priced: Sequence[_PricedCandidates], conv: Convolution, count: int, *, dividing: bool
 ) -> list[PricedTiling]:
-    """The ``count`` candidates of least ``price`` (n,), which is infinite where one does not fit."""
-    best = np.argsort(price, kind="stable")[:count]
-    return [
-        PricedTiling(float(price[i]), _tiling(c, int(i), conv, order)) for i in best.tolist() if np.isfinite(price[i])
+    """The ``count`` candidates of the least price, the first of equal ones; with ``dividing`` of those that do."""
+    if not priced:
+        return []
+    prices = [
+        np.where(_divides(each.fitting.candidates, conv), each.prices, np.inf) if dividing else each.prices
+        for each in priced
     ]
+    ends = np.cumsum([len(each) for each in prices])
+    together = np.concatenate(prices)
+    found = []
+    for at in np.argsort(together, kind="stable")[:count].tolist():
+        if np.isfinite(together[at]):
+            group = int(np.searchsorted(ends, at, "right"))
+            fitting, place = priced[group].fitting, at - int(ends[group]) + len(prices[group])
+            tiling = _tiling(fitting.candidates, place, conv, fitting.order(place))
+            found.append(PricedTiling(float(together[at]), tiling))
+    return found
 
 
 def _tiling(c: Candidates, i: int, conv: Convolution, order: Order) -> Tiling:

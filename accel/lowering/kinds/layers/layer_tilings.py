@@ -298,6 +298,16 @@ class _Priced:
 
     @cached_property
     def _fits(self) -> Bools:
+        """Which candidates fit, as an earlier job may have found."""
+        answers, count = self.capabilities.target.derived(kept_answers), len(self.tiles[0])
+        question = f"fits {self.layer.name} {self.axes} {dump_region(self.region)}"
+        known = answers.find(question)
+        if known is None or len(known) != count:
+            known = self._fitting().tobytes()
+            answers.note(question, known)
+        return np.frombuffer(known, np.bool_)
+
+    def _fitting(self) -> Bools:
         """Which candidates fit the fields and the memories, and begin every tile within the data."""
         fits = np.ones(len(self.tiles[0]), np.bool_)
         limits = {loop.extent: loop.limit for loop in self.layer.loops}

@@ -12,7 +12,7 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
-from accel.driver import compile_stages
+from accel.driver import compile_stages, kept_programs
 from accel.driver.kept_programs import KeptProgram
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
@@ -57,7 +57,7 @@ def free(accelerator: Accelerator) -> Accelerator:
 def artifacts(
     model: bytes, accelerator: Accelerator, out: Path, cache: Path | None, options: Options | None = None
 ) -> dict[str, Any]:
-    """Bytes of all files by name; the report without seconds, and without what was found in a cache."""
+    """Bytes of all files by name; the report without seconds, and without what it says that a cache had."""
     out.mkdir()
     run_model(model, accelerator, options or Options(), out, cache=None if cache is None else FolderCache(cache))
     found: dict[str, Any] = {
@@ -65,6 +65,7 @@ def artifacts(
     }
     report = json.loads(found["report.json"])
     del report["compile_seconds"]
+    report.pop("verification_kept", None)
     report["stages"] = [stage["name"] for stage in report["stages"]]
     report["functions"] = [function["name"] for function in report["functions"]]
     return found | {"report.json": report}
@@ -144,7 +145,10 @@ def test_another_title_is_another_program(tmp_path: Path, caplog: pytest.LogCapt
 def test_outputs_that_are_not_the_kept_ones_are_not_verified_by_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The job is done from its beginning: the program is verified by a reference of its own."""
+    """The job is done from its beginning: the program is verified by a reference of its own.
+
+    So it is wherever the program runs again, as its verification was on a machine of other parameters.
+    """
     artifacts(MODEL, VTA, tmp_path / "first", tmp_path / "cache")
     plain = artifacts(MODEL, slower(VTA), tmp_path / "plain", None)
     find = compile_stages.find_program
@@ -153,12 +157,42 @@ def test_outputs_that_are_not_the_kept_ones_are_not_verified_by_them(
         kept = find(job)
         assert kept is not None
         expected = {name: np.bitwise_xor(array, 1) for name, array in kept.program.expected.items()}
-        return replace(kept, program=replace(kept.program, expected=expected))
+        return replace(kept, program=replace(kept.program, expected=expected), verified=False)
 
     monkeypatch.setattr("accel.driver.run_model.find_program", other)
     assert artifacts(MODEL, slower(VTA), tmp_path / "second", tmp_path / "cache") == plain
     assert plain["report.json"]["verified"] is True
     assert "compiled again" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_verification_is_kept_for_other_times_alone(tmp_path: Path) -> None:
+    """Catches a report that says nothing of it, and results believed of a machine that may compute others."""
+
+    def of(accelerator: Accelerator, name: str) -> Any:
+        (tmp_path / name).mkdir()
+        run_model(MODEL, accelerator, Options(), tmp_path / name, cache=FolderCache(tmp_path / "cache"))
+        return json.loads((tmp_path / name / "report.json").read_bytes()).get("verification_kept", False)
+
+    stale = changed(VTA, lambda document: document["parameters"].update(alu_stale_cycles=2))
+    assert VTA.parameters != stale.parameters
+    found = {name: of(accelerator, name) for name, accelerator in (("first", VTA), ("slow", slower(VTA)))}
+    assert found == {"first": False, "slow": True}
+    assert not of(stale, "stale")
+
+
+def test_what_is_verified_is_a_program_on_a_machine() -> None:
+    """Catches a program, or a parameter of the family, that another one's verification is believed of."""
+    known = kept_programs.verified_digest(b"program", VTA)
+    assert known == kept_programs.verified_digest(b"program", narrow(VTA))
+    assert known == kept_programs.verified_digest(b"program", free(VTA))
+    gemmini, relu = load_accelerator("gemmini"), {"relu_before_scale": True}
+    others = [
+        kept_programs.verified_digest(b"Program", VTA),
+        kept_programs.verified_digest(b"program", gemmini),
+        kept_programs.verified_digest(b"program", gemmini.model_copy(update={"parameters": gemmini.parameters | relu})),
+    ]
+    assert len({known, *others}) == 1 + len(others)
 
 
 @pytest.mark.parametrize("cut", rest_slow([100, 0, 30_000]))

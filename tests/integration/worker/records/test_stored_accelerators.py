@@ -7,8 +7,11 @@ import pytest
 from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator, preset_names
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
+from worker.examples import example
+from worker.execution.job_inputs import fetch_inputs
 from worker.records.accelerator_store import Accelerators
 from worker.records.job_record import Document
+from worker.records.job_request import JobRequest
 from worker.storage.object_store import Store
 
 WIDE = vta_accelerator(VtaConfig(), Variant(bus_bytes=16), name="wide")
@@ -48,6 +51,20 @@ def test_each_owner_has_a_document_in_a_file_of_its_own(accelerators: Accelerato
     for others in (accelerators, accelerators.seen_by("nobody")):
         assert others.source(digest) == Document()
     assert accelerators.source(None) == Document()
+
+
+def test_a_job_repeats_only_the_checks_of_other_sources(accelerators: Accelerators, tmp_path: Path) -> None:
+    """Catches a document that is checked in every job, and one that another version's checks let through."""
+    mine = accelerators.seen_by("me")
+    digest, store = mine.add(WIDE, "1" * 64), Store(tmp_path / "store")
+    request = JobRequest(model=example("models").id, accelerator=digest)
+
+    def checked(document: Document) -> bool:
+        return fetch_inputs(request, tmp_path, store, document).checked
+
+    assert checked(mine.source(digest))
+    assert not checked(mine.source(digest).model_copy(update={"checked": "0" * 64}))
+    assert not checked(Document())
 
 
 @pytest.mark.parametrize("name", ["", "tpu", "0" * 64, "0" * 63, "../vta", "vta.json", "A" * 64])
