@@ -69,6 +69,7 @@ class CompilationInputs:
         measure: times regions, where prices of tilings lie close; None: the prices decide.
         cache: where the accelerator's functions are looked for, and kept.
         traces_passes: whether the text after each TVM pass is kept.
+        texts: whether somebody may ask what stages made of the regions.
         types: of the tensors of ``original``, as they were inferred; a dry run draws no graph.
         kept: programs of earlier jobs that may be this one's.
         reference: runs the integer graph beside the compilation; a dry run compares nothing.
@@ -86,6 +87,7 @@ class CompilationInputs:
     measure: RegionTimer | None = None
     cache: CacheStore | None = None
     traces_passes: bool = True
+    texts: bool = True
     types: Mapping[str, onnx.ValueInfoProto] = field(default_factory=dict)
     kept: KeptPrograms = field(default_factory=KeptPrograms)
     uploaded: onnx.ModelProto | None = None

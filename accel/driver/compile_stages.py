@@ -335,7 +335,8 @@ def find_regions(packed: Packed) -> Lowered:
     lowered = {**packed.tried, **({} if job.measure is None else job.measure.lowered)}
     assistant = job.helpers.assistant
     beside = None if assistant is None else partial(assistant.lower, job.target)
-    return Lowered(job, packed, RegionCache(packed.module, job.target, stages, job.cache, lowered, beside))
+    regions = RegionCache(packed.module, job.target, stages, job.cache, lowered, beside, texts=job.texts)
+    return Lowered(job, packed, regions)
 
 
 def lower_regions(stage: RegionStage) -> Callable[[Lowered], Lowered]:

@@ -118,6 +118,9 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
     kept = KeptPrograms.of(cache, accelerator, options, made_from, calibration, feeds)
     reference = ReferenceTask(options.verify_seconds, every=bool(options.intermediates))
+    texts = not report_only or cache is not None
+    if helpers.assistant is not None:
+        helpers.assistant.prints = texts
     job = CompilationInputs(
         target,
         options,
@@ -128,6 +131,8 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
         made_from,
         measure,
         cache,
+        traces_passes=not report_only,
+        texts=texts,
         types=model.types,
         uploaded=model.uploaded,
         kept=kept,

@@ -1,28 +1,37 @@
 """A float model that is being folded: who makes and reads each tensor, and what is constant."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
-from accel.frontend.onnx_model.external_data import array_of
+from accel.frontend.onnx_model.external_data import LARGE, array_of, folders_of, written_constants
 from accel.frontend.onnx_model.onnx_nodes import unique_name
 from accel.frontend.onnx_model.shape_inference import Shape, known_shapes
 from accel.util.arrays import Float32
 
 
 class FloatNetwork:
-    """The graph of ``model``, whose nodes have names; it is changed in place."""
+    """The graph of ``model``, whose nodes have names; it is changed in place.
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    Args:
+        model: its constants are in it, or in files.
+        directory: where large new constants go, in a file that must outlive the model, if its others are in files of
+            this folder alone; None: they go into the model.
+    """
+
+    def __init__(self, model: onnx.ModelProto, directory: Path | None = None) -> None:
         self._graph = model.graph
+        self._directory = directory if directory is not None and folders_of(model) <= {directory} else None
         self.shapes: dict[str, Shape] = known_shapes(model)
         self.inputs = {info.name for info in model.graph.input}
         self._outputs = {info.name for info in model.graph.output}
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
         self._values: dict[str, Float32] = {}
+        self._added: dict[str, npt.NDArray[np.float32 | np.int64]] = {}
         nodes = list(model.graph.node)
         self._taken = {name for node in nodes for name in (node.name, *node.input, *node.output)}
         self._taken |= self.inputs | set(self._constants)
@@ -41,7 +50,10 @@ class FloatNetwork:
         return [node for place in self._places for node in place]
 
     def constant(self, name: str) -> Float32 | None:
-        """Returns the value of a constant of float32."""
+        """Returns the value of a constant of float32, which is not for writing."""
+        if name in self._added:
+            added = self._added[name]
+            return added if added.dtype == np.float32 and name not in self._outputs else None  # type: ignore[return-value]
         tensor = self._constants.get(name)
         if tensor is None or tensor.data_type != onnx.TensorProto.FLOAT or name in self._outputs:
             return None
@@ -51,7 +63,7 @@ class FloatNetwork:
 
     def is_constant(self, name: str) -> bool:
         """Returns whether ``name`` is a constant of any type."""
-        return name in self._constants
+        return name in self._constants or name in self._added
 
     def is_output(self, name: str) -> bool:
         """Returns whether ``name`` is an output of the model."""
@@ -75,11 +87,9 @@ class FloatNetwork:
         return self._makers.get(name)
 
     def add_constant(self, value: npt.NDArray[np.float32 | np.int64], like: str) -> str:
-        """Returns a new constant, with a name after ``like``; returns the name."""
+        """Adds a constant, with a name after ``like``; returns the name. Nobody writes into ``value`` any more."""
         name = self.name(like)
-        tensor = numpy_helper.from_array(np.ascontiguousarray(value), name)
-        self._graph.initializer.append(tensor)
-        self._constants[name] = tensor
+        self._added[name] = np.ascontiguousarray(value)
         return name
 
     def name(self, like: str) -> str:
@@ -126,11 +136,22 @@ class FloatNetwork:
         for at in reversed(range(len(self._graph.initializer))):
             if self._graph.initializer[at].name not in read:
                 del self._graph.initializer[at]
+        self._write_added(read)
         outputs = {name for node in nodes for name in node.output}
         infos = [info for info in self._graph.value_info if info.name in outputs]
         infos = [onnx.ValueInfoProto.FromString(info.SerializeToString()) for info in infos]
         del self._graph.value_info[:]
         self._graph.value_info.extend(infos)
+
+    def _write_added(self, read: Collection[str]) -> None:
+        """Put the new constants that are read into the model, the large ones of them into a file, if they may be."""
+        added = {name: value for name, value in self._added.items() if name in read}
+        apart = {name: value for name, value in added.items() if self._directory is not None and value.size > LARGE}
+        written: Iterator[onnx.TensorProto] = iter(())
+        if apart and self._directory is not None:
+            written = written_constants(apart.items(), self._directory)
+        for name, value in added.items():
+            self._graph.initializer.append(next(written) if name in apart else numpy_helper.from_array(value, name))
 
     def _enter(self, node: onnx.NodeProto, at: int) -> None:
         """Note a node that stands at a place."""

@@ -4,6 +4,7 @@ What follows no layer becomes a depthwise 1 x 1 convolution of its own.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -219,12 +220,14 @@ def _is_arithmetic(run: Run) -> bool:
     return all(node.op_type != "BatchNormalization" for node in run.nodes)
 
 
-def fold_layers(model: onnx.ModelProto) -> None:
+def fold_layers(model: onnx.ModelProto, directory: Path | None = None) -> None:
     """Folds biases, scales and batch norms into layers of ``model``, a float model of named nodes, in place.
+
+    Large new constants are in a file in ``directory``, as :class:`FloatNetwork` has them.
 
     What each node left computes of the user's nodes is for ``note_covers`` to find.
     """
-    network = FloatNetwork(model)
+    network = FloatNetwork(model, directory)
     split_sums(network)
     count_padding(network)
     canonicalize_products(network)

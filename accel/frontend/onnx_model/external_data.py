@@ -6,6 +6,7 @@ the copies say where, and whoever needs the numbers maps the file into memory.
 
 import itertools
 import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,23 +32,36 @@ def externalize(model: onnx.ModelProto, directory: Path) -> onnx.ModelProto:
     if folders_of(model) - {directory}:
         light.graph.initializer.extend(model.graph.initializer)  # onnxruntime maps files of one folder
         return light
-    moved = [tensor.name for tensor in model.graph.initializer if _is_movable(tensor)]
-    if not moved:
+    if not any(map(_is_movable, model.graph.initializer)):
         light.graph.initializer.extend(model.graph.initializer)
         return light
+    written = iter(written_constants(_movable_arrays(model), directory))
+    for tensor in model.graph.initializer:
+        light.graph.initializer.append(next(written) if _is_movable(tensor) else tensor)
+    return light
+
+
+def _movable_arrays(model: onnx.ModelProto) -> Iterator[tuple[str, Array]]:
+    for tensor in model.graph.initializer:
+        if _is_movable(tensor):
+            yield tensor.name, numpy_helper.to_array(tensor)
+
+
+def written_constants(constants: Iterable[tuple[str, Array]], directory: Path) -> Iterator[TensorProto]:
+    """Writes constants, with their names, one after the other into a new file in ``directory``; yields their tensors.
+
+    The file must outlive these.
+    """
     path = next(path for index in itertools.count() if not (path := directory / f"weights-{index}.bin").exists())
     with path.open("wb") as file:
-        for tensor in model.graph.initializer:
-            if not _is_movable(tensor):
-                light.graph.initializer.append(tensor)
-                continue
-            array = numpy_helper.to_array(tensor)
+        for name, array in constants:
             file.write(b"\0" * (-file.tell() % _ALIGNMENT))
-            entry = light.graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            entry = TensorProto(name=name, dims=array.shape, data_type=kind)
             set_location(entry, {"location": file.name, "offset": file.tell(), "length": array.nbytes})
             little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
             file.write(little.view(np.uint8).data)
-    return light
+            yield entry
 
 
 def _is_movable(tensor: TensorProto) -> bool:

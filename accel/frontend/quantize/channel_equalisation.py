@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -60,15 +61,17 @@ class _Extent:
     squares: Float64
 
 
-def equalise_channels(model: onnx.ModelProto, samples: Sequence[Sample]) -> None:
+def equalise_channels(model: onnx.ModelProto, samples: Sequence[Sample], directory: Path | None = None) -> None:
     """Equalises channels in ``model``, a folded float model of named nodes, in place.
+
+    Large new constants are in a file in ``directory``, as :class:`FloatNetwork` has them.
 
     Each node whose result has factors then bears them (``accel/frontend/onnx_model/channel_factors.py``).
 
     Raises:
         InvalidModel: onnxruntime cannot run the model.
     """
-    network = FloatNetwork(model)
+    network = FloatNetwork(model, directory)
     runs = [run for node in network.nodes if (run := _run(network, node)) is not None]
     if not runs:
         return

@@ -90,7 +90,7 @@ def prepare_model(
     """
     light = _fold(with_layers_unrolled(model), directory)
     samples = activation_calibration.calibration_samples(light, calibration, seed)
-    equalise_channels(light, samples)
+    equalise_channels(light, samples, directory)
     return PreparedModel(light, samples)
 
 
@@ -164,6 +164,6 @@ def _fold(model: onnx.ModelProto, directory: Path) -> onnx.ModelProto:
     del optimised.opset_import[:]
     optimised.opset_import.extend(used)
     name_nodes(optimised)
-    fold_layers(optimised)
+    fold_layers(optimised, directory)
     note_origins(optimised, named)
     return optimised

@@ -79,6 +79,11 @@ class LikeRegions:
             return LoweredRegion(lowered.packed.with_attr(REGION, attribute), stages, made)
         return None
 
+    def may_find(self, attribute: str) -> bool:
+        """Returns whether :meth:`find` is likely to find something: words of what was added are not asked for yet."""
+        known = self._compiled.get(FLOAT_TEXT.sub("", attribute), {}) if self._fields else {}
+        return any(self._renumbering(other, attribute) is not None for other in known)
+
     def _renumbering(self, one: str, other: str) -> "_Numbers | None":
         """The numbers of one region and what they are in another one; None where something may depend on them."""
         pairs = [*zip(map(float, FLOAT_TEXT.findall(one)), map(float, FLOAT_TEXT.findall(other)), strict=True)]

@@ -90,7 +90,7 @@ _STAGES = TypeAdapter(dict[str, StageText])
 _LENGTH = 8  # bytes of the texts' length
 _MOST_KEPT = 1 << 21  # instructions of an object in the cache, some 100 MB
 _LARGE = 1 << 18  # instructions of an object whose memory goes back when it is forgotten: the next ones are larger
-_GIVEN = (1, 3)  # of five regions those that are lowered beside
+_GIVEN = (1, 3)  # of five regions that are printed those that are lowered beside
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,10 @@ class RegionCache:
         cache: where objects are looked for, and put.
         lowered: regions that the job has compiled already, to time them, by their attribute; as entries those that
             another process has.
-        beside: lowers two of five regions that are known nowhere: it prints what it makes, which here a thread does.
+        beside: lowers half of the regions that are known nowhere; two of five where they are printed, which there takes
+            its time and here a thread does.
+        texts: whether somebody may ask for texts. If nobody does, regions that are like others are made of these, as
+            soon as they are compiled.
     """
 
     def __init__(
@@ -130,14 +133,17 @@ class RegionCache:
         cache: CacheStore | None = None,
         lowered: Mapping[str, LoweredRegion | bytes] | None = None,
         beside: LowerBeside | None = None,
+        *,
+        texts: bool = True,
     ) -> None:
         functions = {str(variable.name_hint): function for variable, function in region_functions(packed).items()}
         document = target.accelerator.unsized().model_dump_json()
         self._main = packed
         self._target = target
         self._kept = SealedCache(cache)
+        self._printed = texts
         self._functions = functions
-        regions = {name: str(function.attrs[REGION]) for name, function in functions.items()}
+        regions = {name: self._region(name) for name in functions}
         self._keys = {name: cache_key("region", document, region) for name, region in regions.items()}
         self._stages = dict(stages)
         self._names = list(stages)
@@ -163,12 +169,29 @@ class RegionCache:
             if (found := like.find(regions[name])) is not None:
                 self._make(name, found)
         left = [name for name in left if name not in self._made]
-        given = [name for place, name in enumerate(left) if place % 5 in _GIVEN]
+        self._like, self._later = LikeRegions(target), list[str]()
+        if not texts:
+            left = [name for name in left if not self._comes_later(name)]
+        given = [name for place, name in enumerate(left) if (place % 5 in _GIVEN if texts else place % 2)]
         self._beside = {name: beside(regions[name]) for name in given} if beside is not None else {}
         self._module = ir.IRModule({name: functions[name] for name in left if name not in self._beside})
 
     def _make(self, name: str, region: LoweredRegion) -> None:
         self._made[name], self._prints[name] = region, region.stages
+
+    def _region(self, name: str) -> str:
+        return str(self._functions[name].attrs[REGION])
+
+    def _comes_later(self, name: str) -> bool:
+        """Whether a function is likely to be made of one before it that is like it; if not, it is for later ones."""
+        if self._like.may_find(self._region(name)):
+            self._later.append(name)
+            return True
+        self._like.add(
+            self._region(name),
+            lambda: LoweredRegion(self._functions[name], self._prints.get(name, {}), self._objects[name]),
+        )
+        return False
 
     def _take(self, name: str, entry: bytes | None) -> bool:
         """Take a function as an entry has it; returns False for one that cannot be read, which is as good as none."""
@@ -178,7 +201,7 @@ class RegionCache:
             texts, region = load_entry(entry)
         except ValueError:
             return False
-        if set(texts) != set(self._names) or not region.is_for(self._target.accelerator):
+        if (self._printed and set(texts) != set(self._names)) or not region.is_for(self._target.accelerator):
             return False
         self._found[name], self._objects[name] = texts, region
         return True
@@ -262,6 +285,9 @@ class RegionCache:
         self._objects |= {name: region.made for name, region in self._made.items()}
         for variable, function in region_functions(self._module).items():
             self._objects[str(variable.name_hint)] = region_object(function, self._target.accelerator)
+        for name in self._later:
+            self._make(name, self._like.find(self._region(name)) or self._lowered_here(name))
+            self._objects[name] = self._made[name].made
         return LoweredModule(self._main, self._objects)
 
     def compiled(self) -> dict[str, LoweredRegion]:

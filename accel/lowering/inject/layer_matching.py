@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tvm import tirx
@@ -57,9 +58,11 @@ def match_within(
     """
     around: list[tuple[tirx.Var, int]] = []
     first: CompileError | None = None
+    stores: _Stores | None = None
     while True:
         try:
-            return around, match_layer(statement, known, target)
+            stores = stores or _Stores.of(statement)
+            return around, _match(stores, known, target)
         except CompileError as error:
             first = first or error
         loop = outermost_loop(statement)
@@ -67,9 +70,48 @@ def match_within(
             raise first
         around.append((loop.loop_var, int(loop.extent)))
         statement = loop.body
+        stores = stores and stores.within(loop)
 
 
-def match_layer(statement: tirx.Stmt, known: Sequence[LayerSemantics], target: Target) -> LayerMatch:
+@dataclass(frozen=True)
+class _Stores:
+    """What is stored in a nest, statement by statement, and the conditions under which something is read there.
+
+    ``outer`` are the same stores with one more loop around.
+    """
+
+    nests: Sequence[AffineNest]
+    guards: Sequence[Sequence[Guard]]
+    outer: "_Stores | None" = None
+
+    @classmethod
+    def of(cls, statement: tirx.Stmt) -> "_Stores":
+        """The stores of a nest.
+
+        Raises:
+            CompileError: it has something else than loops around stores.
+        """
+        leaves = list(stores_of_nest(statement, (), {}))
+        found = [unguarded(leaf.store) for leaf in leaves]
+        nests = [
+            AffineNest(leaf.variables, leaf.extents, store) for leaf, (store, _) in zip(leaves, found, strict=True)
+        ]
+        return cls(nests, [guards for _, guards in found])
+
+    def within(self, loop: tirx.For) -> "_Stores | None":
+        """The same stores in the body of the outermost loop; None if that runs once: then they are other ones."""
+        if int(loop.extent) == 1:
+            return None
+        inside = [AffineNest(nest.variables[1:], nest.extents[1:], nest.store) for nest in self.nests]
+        return _Stores(inside, self.guards, self)
+
+    @cached_property
+    def forms(self) -> list[StoreForm]:
+        """What is stored, but for where it lies."""
+        return [StoreForm.of(nest.store) for nest in self.nests] if self.outer is None else self.outer.forms
+
+
+def _match(stores: _Stores, known: Sequence[LayerSemantics], target: Target) -> LayerMatch:
     """How the first operation of ``known`` that does what a nest does does it, whatever its fields can hold.
 
     Where a loop of the nest can be one or another of the instruction's, the way is taken that uses least on the chip,
@@ -78,27 +120,22 @@ def match_layer(statement: tirx.Stmt, known: Sequence[LayerSemantics], target: T
     Raises:
         CompileError: none does; the message says what stands against the one that comes nearest.
     """
-    leaves = list(stores_of_nest(statement, (), {}))
-    guards = [unguarded(leaf.store) for leaf in leaves]
-    nests = [AffineNest(leaf.variables, leaf.extents, store) for leaf, (store, _) in zip(leaves, guards, strict=True)]
-    misfits: list[str] = []
-    forms = list[StoreForm]()
+    nests, misfits = stores.nests, list[str]()
     for meaning in known:
-        if len(meaning.statements) != len(leaves):
+        if len(meaning.statements) != len(nests):
             continue
-        forms = forms or [StoreForm.of(nest.store) for nest in nests]
         ways = [
             list(matching_operations(form, [each], target, misfits))
-            for form, each in zip(forms, meaning.statements, strict=True)
+            for form, each in zip(stores.forms, meaning.statements, strict=True)
         ]
         for matches in itertools.product(*ways):
             try:
-                made = _Matching(meaning, nests, matches, [guard for _, guard in guards], target.accelerator)
-                return min(made.ways(), key=lambda way: _demands(way, target.accelerator))
+                made = _Matching(meaning, nests, matches, stores.guards, target.accelerator).ways()
+                return made[0] if len(made) == 1 else min(made, key=lambda way: _demands(way, target.accelerator))
             except CompileError as error:
                 misfits.append(error.detail)
-    if not any(len(meaning.statements) == len(leaves) for meaning in known):
-        raise OtherStatementsError(len(leaves), known)
+    if not any(len(meaning.statements) == len(nests) for meaning in known):
+        raise OtherStatementsError(len(nests), known)
     raise CompileError(f"no instruction does this nest: {_why(nests, known, misfits, target)}", field=INSTRUCTIONS)
 
 

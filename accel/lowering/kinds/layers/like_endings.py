@@ -13,7 +13,7 @@ from accel.accelerator.target import Target
 from accel.expression.cost_expression import parse_cost
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.kept_answers import kept_answers
-from accel.lowering.inject.operation_matching import matching_operations
+from accel.lowering.inject.operation_matching import StoreForm, matching_operations
 from accel.lowering.ir.affine_nest import simplify
 from accel.lowering.ir.epilogue_arithmetic import stored_value
 from accel.region.epilogue import Epilogue, Scaling
@@ -52,10 +52,10 @@ class _KnownWays:
         memory = self._target.contraction.dst.memory
         sums = tirx.decl_buffer((1,), memory.dtype, "a", scope=memory.scope)
         value = simplify(stored_value(sums[0], "int8", scaling))
-        store = tirx.BufferStore(tirx.decl_buffer((1,), "int8", "d"), value, [0])
+        form = StoreForm.of(tirx.BufferStore(tirx.decl_buffer((1,), "int8", "d"), value, [0]))
         for place, meaning in enumerate(self._target.layers):
             if meaning.ends is not None:
-                for match in matching_operations(store, [meaning.ends], self._target):
+                for match in matching_operations(form, [meaning.ends], self._target):
                     yield place, tuple(sorted(match.scalars))
 
 

@@ -1,4 +1,5 @@
 import ast
+import inspect
 import os
 import stat
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accel.isa.gemmini.timing.machine.machine import run_machine
+from accel.isa.gemmini.timing.machine.queues import front
 from accel.isa.kernels import compiled_kernels as module
 from accel.isa.kernels.compiled_kernels import cache_folder
 from accel.isa.native import kept_code
@@ -104,6 +107,12 @@ def digest_of(package):
     module._imported.cache_clear()
     module.imports_digest.cache_clear()
     return module.imports_digest(package / "kernel.py", package)
+
+
+def test_kernels_of_this_package_depend_on_its_modules():
+    """Would catch names of modules that are looked for in another folder than they count from: then none is found."""
+    source = Path(inspect.getfile(run_machine.function))
+    assert Path(inspect.getfile(front.function)) in module.imported_files(source)
 
 
 @pytest.mark.parametrize(

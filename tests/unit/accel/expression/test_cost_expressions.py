@@ -1,6 +1,7 @@
 """Costs of instructions as arithmetic over their fields."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -17,6 +18,35 @@ def test_a_column_of_instructions() -> None:
     columns = {"bytes": np.array([1, 100, 10_000]), "dma.setup": 10, "elements": np.array([3, 4, 5]), "unused": 0}
     assert cost.evaluate(columns).tolist() == [19.0, 24.0, 642.0]
     assert cost.evaluate(columns).dtype == np.float64
+
+
+_NAMES = st.sampled_from(["a", "b", "c", "0", "3", "0.5", "16"])
+_PAIRS = st.sampled_from(
+    ["({} + {})", "({} - {})", "({} * {})", "({} / {})", "({} // {})", "min({}, {})", "max({}, {})"]
+)
+_TEXTS = st.recursive(
+    _NAMES,
+    lambda text: (
+        st.builds(str.format, _PAIRS, text, text)
+        | st.builds(str.format, st.sampled_from(["ceil({})", "floor({})"]), text)
+    ),
+    max_leaves=6,
+)
+_NUMBERS = st.floats(-1e3, 1e3) | st.integers(-50, 50) | st.sampled_from([0.0, 1e308, math.inf])
+
+
+@given(_TEXTS, st.tuples(_NUMBERS, _NUMBERS, _NUMBERS))
+def test_one_instruction_costs_what_it_does_among_many(text: str, numbers: tuple[float, float, float]) -> None:
+    """Would catch Python's numbers where they are other ones than NumPy's, or what they take for finite."""
+
+    def evaluated(columns: Mapping[str, object]) -> float | str:
+        try:
+            return float(np.asarray(parse_cost(text).evaluate(columns)).reshape(-1)[0])  # type: ignore[arg-type]
+        except ExpressionError as error:
+            return str(error)
+
+    columns = dict(zip("abc", numbers, strict=True))
+    assert evaluated(columns) == evaluated({name: np.array([number]) for name, number in columns.items()})
 
 
 def test_a_constant_has_the_columns_shape() -> None:

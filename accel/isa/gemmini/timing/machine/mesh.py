@@ -186,8 +186,10 @@ def step_mesh(m: Int64, now: int, flushing: bool) -> tuple[bool, bool]:
         if asks:
             _tag(m, control, now)
             _start(m, 0, m[control + at.K_ROWS])
-        for bank in range(m[at.SPAD_BANKS]):
-            if reads >> bank & 1:
-                m[at.EX_PIPE + bank] -= 1
+        bank = 0
+        while reads:
+            m[at.EX_PIPE + bank] -= reads & 1
+            reads >>= 1
+            bank += 1
         take(m, at.CONTROL, now)
     return bool(asks), bool(ready)

@@ -66,7 +66,8 @@ LD_STATE, LD_ROW, LD_COMMAND = (_take(1) for _ in range(3))
 LD_STRIDE, LD_SCALE, LD_SHRINK, LD_BLOCK, LD_PIXELS = (_take(3) for _ in range(5))
 T_VALID, T_LEFT, T_ZERO, T_SLOT, T_WIDTH = 0, 1, 2, 3, 4  # a tracked command
 MOST_COMMANDS = 260
-LOAD_TRACKER, STORE_TRACKER = (_take(MOST_COMMANDS * T_WIDTH) for _ in range(2))
+T_ENDED = MOST_COMMANDS * T_WIDTH  # behind a tracker's commands: how many have nothing left
+LOAD_TRACKER, STORE_TRACKER = (_take(MOST_COMMANDS * T_WIDTH + 1) for _ in range(2))
 LOAD_TRACKED, STORE_TRACKED, LOAD_RELEASED, STORE_RELEASED = (_take(1) for _ in range(4))
 
 # ---- reader: requests of rows, the request that is cut into packets, the two stages of translation

@@ -135,6 +135,8 @@ def note_configuration(m: Int64, queue: int, funct: int, rs1: int, rs2: int) -> 
 
 @compiled
 def _free_slot(used: int, entries: int) -> int:
+    if used == (1 << entries) - 1:  # as in most cycles
+        return -1
     for slot in range(entries):
         if not used >> slot & 1:
             return slot
@@ -157,19 +159,19 @@ def allocate(m: Int64, command: int, now: int, rows: Int64) -> bool:
     fill_entry(m, entry, queue, funct, rs1, rs2)
     for other in range(3):
         deps = 0
-        used = m[at.STATION_MASK + other]
-        for place in range(m[at.LOAD_ENTRIES + other]):
-            if used >> place == 0:
-                break
-            if not used >> place & 1:
-                continue
-            old = entry_at(other, place)
-            if other == queue:
-                waits = not m[old + at.S_ISSUED] or (queue == STORE and m[at.STORES_ORDERED])
-            else:
-                waits = funct != rocc.CONFIG and _must_wait(m, entry, queue, old, other)
-            if waits:
-                deps |= 1 << place
+        left = 0 if other != queue and funct == rocc.CONFIG else m[at.STATION_MASK + other]
+        place = 0
+        while left:
+            if left & 1:
+                old = entry_at(other, place)
+                if other == queue:
+                    waits = not m[old + at.S_ISSUED] or (queue == STORE and m[at.STORES_ORDERED])
+                else:
+                    waits = _must_wait(m, entry, queue, old, other)
+                if waits:
+                    deps |= 1 << place
+            left >>= 1
+            place += 1
         m[entry + at.S_DEPS + other] = deps
     m[at.STATION_MASK + queue] |= 1 << slot
     m[put(m, at.OLDEST + queue * at.OLDEST_QUEUE, now) + 1] = slot

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from tvm import ir
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
@@ -19,6 +20,7 @@ from accel.driver.run_options import Options
 from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.codegen.region_lowering import Lower
 from accel.lowering.codegen.region_object import dump_object, load_object, region_object
 from accel.lowering.codegen.relocatable_code import FieldOverflow, RegionCode
 from accel.lowering.ir.function_attributes import REGION, region_functions, region_of
@@ -124,6 +126,45 @@ def test_what_is_found_is_what_the_stages_make(preset: str) -> None:
         module = stage.run(module, target)
         assert second.texts[stage.name][0] == module.script(), stage.name
     assert same_program(first.program, emit(module, accelerator))
+
+
+def alike_layers() -> onnx.ModelProto:
+    """Five convolutions of one shape, whose numbers differ, one after the other."""
+    random = np.random.default_rng(3)
+    weights = [random.normal(0, 0.03 * 2**layer, (16, 16, 3, 3)).astype(np.float32) for layer in range(5)]
+    nodes = [
+        helper.make_node("Conv", [f"x{layer}", f"w{layer}"], [f"x{layer + 1}"], name=f"conv{layer}", pads=[1, 1, 1, 1])
+        for layer in range(5)
+    ]
+    first, last = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 16, 8, 8]) for name in ("x0", "x5"))
+    constants = [onnx.numpy_helper.from_array(weight, f"w{layer}") for layer, weight in enumerate(weights)]
+    graph = helper.make_graph(nodes, "alike", [first], [last], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", rest_all(["gemmini", "output-stationary"]))
+def test_where_nobody_asks_for_texts_like_regions_are_lowered_once(preset: str) -> None:
+    """Would catch words with the numbers of another layer, and layers that are all lowered still."""
+    accelerator = load_accelerator(preset)
+    target = Target(accelerator)
+    model = ensure_quantised(alike_layers(), scheme=scheme_of(target, Options()))
+    packed = lower(model, accelerator, "pack")
+    seen = list[int]()
+
+    def counted(stage: Lower, module: ir.IRModule, target: Target) -> ir.IRModule:
+        seen.append(len(region_functions(module)))
+        return stage(module, target)
+
+    found = RegionCache(packed, target, {name: partial(counted, run) for name, run in STAGES.items()}, texts=False)
+    for stage in REGION_STAGES:
+        found.lower(stage.name)
+    once, module = found.lowered(), packed
+    assert set(seen) == {seen[0]}
+    assert seen[0] < len(region_functions(packed)) == len(once.objects)
+    for stage in REGION_STAGES:
+        module = stage.run(module, target)
+    assert same_program(emit(once, accelerator), emit(module, accelerator))
 
 
 def two_layers() -> onnx.ModelProto:

@@ -156,8 +156,9 @@ def settle_banks(m: Int64, now: int) -> None:
     """Move what banks of the scratchpad have read into the pipelines behind them, or keep it where these are full."""
     kept_dma, kept_ex = m[at.HELD_DMA] | m[at.PENDING_DMA], m[at.HELD_EX] | m[at.PENDING_EX]
     m[at.PENDING_DMA] = m[at.PENDING_EX] = 0
-    if kept_dma or kept_ex:
-        for bank in range(m[at.SPAD_BANKS]):
+    left, bank = kept_dma | kept_ex, 0
+    while left:
+        if left & 1:
             pipe, bit = at.DMA_PIPES + bank * at.DMA_PIPE, 1 << bank
             if kept_dma & bit and has_room_now(m, pipe):
                 put(m, pipe, now)
@@ -166,6 +167,8 @@ def settle_banks(m: Int64, now: int) -> None:
                 m[at.EX_PIPE + bank] += 1
                 kept_ex &= ~bit
                 m[at.CHANGED] = 1
+        left >>= 1
+        bank += 1
     m[at.HELD_DMA], m[at.HELD_EX] = kept_dma, kept_ex
 
 
