@@ -18,7 +18,8 @@ from accel.util.arrays import Int64
 _STORED = 3  # passes that go by while an element is stored
 _START = 7  # passes that go by while an instruction begins
 _MOST_PARTS = 8  # of a memory: of more parts no two change places
-_LAST = 2  # launches that a place is to share no elements with
+_NEXT = 2  # launches that run while loads of a launch go ahead
+_LAST = 3  # launches that a place is to share no elements with
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,8 @@ class BufferPlaces:
             place, order = option
             shared = [max(0, min(place + high - low, end) - max(place, begin)) for begin, end in reversed(others)]
             begins = [begin + place - low for begin in order]
-            return [self._wait(parts, begins), -self._room(parts, begins), *shared]
+            wait, room = self._wait(parts, begins), -self._room(parts, begins)
+            return [wait, *shared, room] if self._loaded else [wait, room, *shared]
 
         place, order = min(options, key=cost)
         begins = tuple(part.begin for part in parts)
@@ -130,6 +132,12 @@ class BufferPlaces:
         edges = [edge for begin, end, _ in self._used for edge in (end, begin - size)]
         places = [self._extents[-1][1], 0, self._depth - size, low, *edges]
         return [place for place in dict.fromkeys(places) if 0 <= place <= self._depth - size]
+
+    def room(self) -> int:
+        """Returns how many elements in a row the last launches leave."""
+        extents = sorted(self._extents[-_NEXT:])
+        ends = np.maximum.accumulate([0, *(end for _, end in extents)])
+        return int(np.max(np.array([*(begin for begin, _ in extents), self._depth]) - ends))
 
     def _wait(self, parts: Sequence[Part], begins: Sequence[int]) -> int:
         """How long a launch whose parts begin there waits for its elements."""

@@ -21,6 +21,8 @@ from accel.isa.vta.function import functional_table as f
 from accel.isa.vta.function.functional_table import microop_places
 from accel.isa.vta.function.launch_table import launch_table
 from accel.isa.vta.vta_buffer_places import BufferPlaces, Footprint, Moves
+from accel.isa.vta.vta_load_parts import nominal
+from accel.isa.vta.vta_more_contexts import is_bound_by_weights, with_more_contexts
 from accel.isa.vta.vta_split_end import with_split_end
 from accel.isa.vta.vta_touches import all_touches, microops_at, touches_of
 from accel.util.arrays import Int64, Words
@@ -100,6 +102,19 @@ class _Own:
         footprint = Footprint.of(table, touches, len(decoded.accelerator.memories))
         return cls(split.decoded, split.order, table, int(loads[0]), split.microops, touches, footprint)
 
+    def with_contexts(self, weights: int, room: int) -> "_Own":
+        """Returns it with more contexts of weights in so much room, if it waits for them."""
+        if not is_bound_by_weights(self.decoded, nominal(self.decoded.accelerator).dram.bus_bytes):
+            return self
+        touches, parts = self.touches.of(self.touches.memory == weights), self.footprint.parts
+        more = with_more_contexts(self.decoded, self.microops, touches, parts[weights], room)
+        if more is None:
+            return self
+        decoded, microops = more
+        touches, table = all_touches(decoded, microops), launch_table(decoded)
+        footprint = Footprint.of(table, touches, len(parts))
+        return _Own(decoded, self.order, table, self.load, microops, touches, footprint)
+
 
 class _Row:
     """Launches one after the other, and what is found for them."""
@@ -127,6 +142,8 @@ class _Row:
         for number, (launch, own) in enumerate(zip(self._launches, self._own, strict=True)):
             placed = None
             if own is not None:
+                weights = self._operands[-1]
+                own = own.with_contexts(weights, self._places[weights].room())  # noqa: PLW2901
                 moves = self._moves(own)
                 placed = self._with_table(own, moves, tables, number)
                 self._take(own, moves if placed is not None else [Moves()] * len(self._depths))
