@@ -25,6 +25,7 @@ from accel.joining.early_loads import early_loads
 from accel.joining.fenced_launches import FencedLaunches
 from accel.joining.launch_parts import MOST, LaunchPart, own_part
 from accel.joining.launch_places import SharedTables, placed_launches
+from accel.joining.needed_first import with_needed_first
 from accel.joining.ordered_launches import ordered_parts
 from accel.joining.prefetched_loads import RowClock, RowLaunch, with_prefetched_loads
 from accel.joining.token_chain import STEP, CannotJoinError, Member, TokenChain
@@ -148,14 +149,16 @@ def _joined(program: Program, family: Family, tables: SharedTables, launches: Se
 def _row_launches(
     program: Program, launches: Sequence[Launch], places: Sequence[PlacedLaunch | None]
 ) -> list[RowLaunch]:
-    """Launches at their places."""
-    found = []
+    """Launches at their places; the first one, before which nothing runs, loads first what it needs first."""
+    found = list[RowLaunch]()
     for launch, place in zip(launches, places, strict=True):
         own = slice(launch.begin, launch.begin + launch.count)
         words = program.words[own] if place is None else place.words
         origin = program.origin[own] if place is None else program.origin[own][place.order]
         touches = None if place is None else place.touches
         found.append(RowLaunch(decode(program.accelerator, words, launch.begin), origin, touches))
+    if found[0].touches is not None:
+        found[0] = with_needed_first(found[0])
     return found
 
 
