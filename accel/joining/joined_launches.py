@@ -1,8 +1,9 @@
 """Joining of a program's launches: those that no host step parts become one, ordered by tokens or by fences."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 
 import numpy as np
@@ -196,7 +197,7 @@ class _Row:
         """Whether a launch could be joined to those before it; after one that could not, none can."""
         family = self._family
         try:
-            stream = token_stream(launch.decoded)
+            stream = launch.decoded.derived(token_stream)
             stream, order = early_loads(stream, self._results.holds, family, self._read)
             touches = self._touches(stream, order, launch.touches)
             self._chain.append(stream, touches)
@@ -205,7 +206,7 @@ class _Row:
             return False
         self._streams.append((stream, touches))
         self._orders.append(order)
-        self._results.add(family.boxes(launch.decoded).writes())
+        self._results.add(launch.decoded.derived(family.boxes).writes())
         return True
 
     def _touches(self, stream: TokenStream, order: Int64, own: Touches | None) -> TouchesOf:
@@ -224,10 +225,11 @@ class _Row:
         return [
             LaunchPart(words, launch.origin[order[places]], joined=number > 0)
             for number, (launch, order, (places, words)) in enumerate(
-                zip(self._launches, self._orders, self._rewritten(), strict=False)
+                zip(self._launches, self._orders, self._rewritten, strict=False)
             )
         ]
 
+    @cached_property
     def _rewritten(self) -> list[tuple[Int64, Words]]:
         """Of each launch that became part of one, its words, and the places (n,) in its stream of which each is."""
         members = self._chain.members
@@ -251,7 +253,7 @@ class _Row:
         """When the row's instructions run on a nominal clock."""
         family, accelerator = self._family, self._program.accelerator
         assert isinstance(family, PrefetchesLoads)
-        rewritten = self._rewritten()
+        rewritten = self._rewritten
         decoded = decode(accelerator, np.concatenate([words for _, words in rewritten]))
         timing = family.time(decoded.on(family.nominal(accelerator)), {})
         units = np.array([accelerator.units.index(each.unit) for each in accelerator.instructions])
@@ -312,7 +314,8 @@ class _Writer:
             words[own] &= ~token_mask(self.accelerator, self.accelerator.instructions[kind])
         for queue, edges in self.queues.items():
             for tokens, push in ((edges.sent, True), (edges.taken, False)):
-                own = np.flatnonzero(np.isin(ranks, tokens))
+                some = tokens[bisect_left(tokens, ranks[0]) : bisect_right(tokens, ranks[-1])] if len(ranks) else []
+                own = np.searchsorted(ranks, some)
                 for kind in np.unique(kinds[own]).tolist():
                     field = token_field(self.accelerator, self.accelerator.instructions[kind], queue, push=push)
                     assert field is not None

@@ -17,11 +17,11 @@ from accel.joining.token_stream import TokenStream, token_field, token_stream
 
 def with_needed_first(launch: RowLaunch) -> RowLaunch:
     """Returns a launch that loads what its first product needs first, and tells of the rest apart."""
-    stream, touches = token_stream(launch.decoded), launch.touches
+    stream, touches = launch.decoded.derived(token_stream), launch.touches
     assert touches is not None
     for unit in range(len(stream.rows)):
         launch = _reordered(launch, stream, touches, unit)
-        stream, touches = token_stream(launch.decoded), launch.touches
+        stream, touches = launch.decoded.derived(token_stream), launch.touches
         assert touches is not None
     return launch
 

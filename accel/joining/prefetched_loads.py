@@ -102,13 +102,13 @@ class _Member:
     def __init__(self, launch: RowLaunch, family: Family) -> None:
         assert launch.touches is not None
         self.launch, self.decoded, self.touches = launch, launch.decoded, launch.touches
-        self.stream = token_stream(launch.decoded)
+        self.stream = launch.decoded.derived(token_stream)
         self.changes = _Changes()
         self._family = family
 
     @cached_property
     def boxes(self) -> Boxes:
-        return self._family.boxes(self.decoded)
+        return self.decoded.derived(self._family.boxes)
 
     @cached_property
     def written(self) -> tuple[Int64, Int64]:
