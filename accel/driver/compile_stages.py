@@ -272,10 +272,13 @@ def _joined_prices(job: CompilationInputs) -> JoinedPrices | None:
     if options.launches == "separate" or not can_join(accelerator, family):
         return None
     rows = job.target.contraction.results_are_data and not _results_may_stay(job)
-    row = None if job.measure is None or not rows else RowTimer(job.target, job.measure, job.cache)
+    if job.measure is None or not rows:
+        return JoinedPrices(joined_cost(accelerator))
+    row = RowTimer(job.target, job.measure, job.cache)
     behind, trials = joined_cost(accelerator), _MOST_TRIALS if options.schedule == "timed" else _TRIALS
     all_of_them = options.schedule == "timed" or orders_itself(accelerator, family)
-    return JoinedPrices(behind, row, trials, _LEAST_TILE if all_of_them else _LARGE_TILE)
+    least = _LEAST_TILE if all_of_them else _LARGE_TILE
+    return JoinedPrices(behind, row, trials, least, row.expect)
 
 
 def find_program(job: CompilationInputs) -> KeptProgram | None:

@@ -48,12 +48,12 @@ def _early_first(decoded: Decoded, written: Sequence[Stretches], family: Family)
     if len(first) < 2 or not isinstance(family, JoinsLaunches):
         return order
     ahead = decoded.slice(0, len(first))  # of the rest nothing is asked
-    if not fill_apart(ahead, first, family, lambda _at, count: bytes(count)):
-        return order
     boxes, late = family.boxes(ahead), np.zeros(len(ahead), np.bool_)
     for stretches in written:
         late[boxes.instruction[stretches.meet(boxes)]] = True
-    order[: len(first)] = first[np.argsort(late, kind="stable")]
+    early = first[np.argsort(late, kind="stable")]
+    if (early != first).any() and fill_apart(ahead, first, family, lambda _at, count: bytes(count)):
+        order[: len(first)] = early
     return order
 
 
