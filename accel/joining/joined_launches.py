@@ -27,7 +27,7 @@ from accel.joining.fenced_launches import FencedLaunches
 from accel.joining.launch_parts import MOST, LaunchPart, own_part
 from accel.joining.launch_places import SharedTables, placed_launches
 from accel.joining.needed_first import with_needed_first
-from accel.joining.ordered_launches import ordered_parts
+from accel.joining.ordered_launches import Decode, ordered_parts
 from accel.joining.prefetched_loads import RowClock, RowLaunch, with_prefetched_loads
 from accel.joining.token_chain import STEP, CannotJoinError, Member, TokenChain
 from accel.joining.token_edges import TokenEdges
@@ -66,18 +66,18 @@ def with_joined_steps(program: Program, family: Family) -> Program:
     return replace(program, steps=tuple(steps))
 
 
-def join_launches(program: Program, family: Family) -> Program:
+def join_launches(program: Program, family: Family, decoder: Decode = decode) -> Program:
     """Returns the program whose launches run on into one another where nothing parts them.
 
     What it computes stays the same; what the accelerator cannot order by itself stays apart. Layers keep their launches
-    with the instructions that are theirs.
+    with the instructions that are theirs. ``decoder`` may know launches that other programs have too.
     """
     if not can_join(program.accelerator, family):
         return program
     parts: list[LaunchPart] = []
     steps: list[Launch | HostStep] = []
     tables, begin = SharedTables(program), 0
-    for step, part in _parts(program, family, tables):
+    for step, part in _parts(program, _join_of(program, family, tables, decoder)):
         if isinstance(step, Launch) and part is not None:
             parts.append(part)
             step = replace(part.of(step), begin=begin)  # noqa: PLW2901
@@ -94,19 +94,19 @@ def join_launches(program: Program, family: Family) -> Program:
     return tables.put_into(joined)
 
 
-def _join_of(program: Program, family: Family, tables: SharedTables) -> Callable[[Sequence[Launch]], list[LaunchPart]]:
+_Join = Callable[[Sequence[Launch]], list[LaunchPart]]
+
+
+def _join_of(program: Program, family: Family, tables: SharedTables, decoder: Decode) -> _Join:
     """What joins launches with no host step between them; it is given them in the order of the program."""
     if orders_itself(program.accelerator, family):
-        return partial(ordered_parts, program, family)
+        return partial(ordered_parts, program, family, decoder=decoder)
     if _has_fences(program.accelerator, family):
         return FencedLaunches(program, family).parts
     return partial(_joined, program, family, tables)
 
 
-def _parts(
-    program: Program, family: Family, tables: SharedTables
-) -> Iterator[tuple[Launch | HostStep, LaunchPart | None]]:
-    join = _join_of(program, family, tables)
+def _parts(program: Program, join: _Join) -> Iterator[tuple[Launch | HostStep, LaunchPart | None]]:
     for host, group in groupby(program.steps, key=lambda step: isinstance(step, HostStep)):
         steps = list(group)
         if host:

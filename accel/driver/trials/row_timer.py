@@ -10,9 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.trials.region_timer import RegionTimer
 from accel.errors import CyclopsError
+from accel.isa.decode import Decoded, decode
 from accel.isa.family import Family
 from accel.isa.family_registry import arrangement_of, family_of
 from accel.joining.joined_launches import join_launches
@@ -87,7 +89,8 @@ class RowTimer:
                 return None
             objects.append(made)
         try:
-            program = join_launches(_RowProgram(self._target, self._made).of(row, objects), self._family)
+            program = _RowProgram(self._target, self._made).of(row, objects)
+            program = join_launches(program, self._family, self._made.decoded)
             return simulate(program, {}, function=False).cycles
         except CyclopsError:  # the stages will say why, if the regions are taken
             return None
@@ -148,6 +151,7 @@ class _MadeOnce:
         self._contraction, self._arrange = target.contraction, arrangement_of(target.accelerator)
         self._parameters: dict[str, list[_Parameter]] = {}
         self._arranged: dict[bytes, Words] = {}
+        self._decoded: dict[bytes, Decoded] = {}
 
     def parameters(self, region: Region) -> Sequence["_Parameter"]:
         """Returns the names, shapes and types of the tensors of a region's function."""
@@ -167,6 +171,13 @@ class _MadeOnce:
         if key not in self._arranged:
             self._arranged[key] = self._arrange(words)[0]
         return self._arranged[key]
+
+    def decoded(self, accelerator: Accelerator, words: Words, first: int) -> Decoded:
+        """Returns a launch by field, with all that was derived of it."""
+        key = words.tobytes()
+        if key not in self._decoded:
+            self._decoded[key] = decode(accelerator, words, first)
+        return self._decoded[key]
 
 
 _Parameter = tuple[str, tuple[int, ...], str]
