@@ -111,9 +111,14 @@ class _Member:
         return self.decoded.derived(self._family.boxes)
 
     @cached_property
-    def written(self) -> tuple[Int64, Int64]:
+    def _written(self) -> tuple[Int64, Int64]:
         """Where what it writes to DRAM begins and ends, (n,) each."""
         return self.boxes.writes().hulls()
+
+    def writes_what(self, load: int, of: "_Member") -> bool:
+        """Whether it writes to DRAM what a load of another one, or its own, reads."""
+        (begins, ends), (firsts, lasts) = self._written, of.boxes.of(of.boxes.instruction == load).hulls()
+        return bool(((begins[:, None] < lasts) & (firsts < ends[:, None])).any())
 
     def touches_any(self, memory: int, begin: int, end: int, before: int | None = None) -> bool:
         """Whether any instruction, or one ``before`` that one, touches an element of a range."""
@@ -226,13 +231,16 @@ class _Search:
         return beats * self._dram.bus_bytes // self._accelerator.memories[memory].element_bytes
 
     def _earliest(self, number: int, row: int) -> int:
-        """The first launch from which on no one before a load's own touches what it fills, or writes what it reads."""
+        """The first launch from which on no one before a load's own touches what it fills, or writes what it reads.
+
+        Beyond its own where that writes what it reads.
+        """
         member, found = self._members[number], number
         memory, begin, end = self._filled(member, row)
-        (first,), (last,) = member.boxes.of(member.boxes.instruction == row).hulls()
+        if member.writes_what(row, member):
+            return number + 1
         for earlier in reversed(self._members[:number]):
-            begins, ends = earlier.written
-            if earlier.touches_any(memory, begin, end) or bool(((begins < last) & (first < ends)).any()):
+            if earlier.touches_any(memory, begin, end) or earlier.writes_what(row, member):
                 break
             found -= 1
         return found
