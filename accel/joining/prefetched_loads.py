@@ -7,7 +7,7 @@ nominal cycles: words do not depend on a document's times.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,6 +22,7 @@ from accel.util.arrays import Int32, Int64, Words
 
 _START = 7  # nominal cycles of a load beside its latency and its beats
 _LEAST = 64  # nominal cycles of a gap that is used
+_FAR = 64  # loads one after the other that fill what was filled before
 _WORTH = 64  # nominal cycles that a launch waits, for which its loads go ahead
 
 
@@ -152,10 +153,8 @@ class _Search:
 
     def look_ahead(self, number: int) -> None:
         """Let loads of a launch go ahead, as many as it waits for."""
-        wanted, member = self._waited(number), self._members[number]
-        for row in self._first_loads(member):
-            if wanted < _WORTH:
-                return
+        wanted, loads = self._waited(number), self._first_loads(self._members[number])
+        while wanted >= _WORTH and (row := next(loads, None)) is not None:
             wanted -= self._put_ahead(number, row, wanted)
 
     def _waited(self, number: int) -> int:
@@ -174,12 +173,18 @@ class _Search:
             )
         return waited
 
-    def _first_loads(self, member: _Member) -> list[int]:
-        """The loads of a launch that wait for nothing in it, and fill what nothing in it has touched before."""
+    def _first_loads(self, member: _Member) -> Iterator[int]:
+        """The loads of a launch that fill what nothing in it has touched before; not those far behind the others."""
         stream, kinds = member.stream, member.decoded.kind.tolist()
-        drained = {row for row, _ in stream.drains}
-        rows = [row for row in range(stream.count) if self._copies[kinds[row]] and stream.unit[row] in self._gaps]
-        return [row for row in rows if row not in drained and self._is_first(member, row)]
+        drained, behind = {row for row, _ in stream.drains}, 0
+        for row in range(stream.count):
+            if self._copies[kinds[row]] and stream.unit[row] in self._gaps and row not in drained:
+                first = self._is_first(member, row)
+                behind = 0 if first else behind + 1
+                if behind == _FAR:
+                    return
+                if first:
+                    yield row
 
     def _is_first(self, member: _Member, row: int) -> bool:
         memory, begin, end = self._filled(member, row)
