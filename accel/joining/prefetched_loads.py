@@ -222,6 +222,7 @@ class _Search:
             gap.cycles, rest, cycles = gap.cycles - taken, rest - size, cycles + taken
         if rest < end - begin:
             words = self._family.load_part(member.decoded, row, end - begin - rest, rest) if rest else None
+            assert words is not None or not rest  # of a load that is cut already
             member.changes.left[row] = None if words is None else _Piece(words, number, row, memory, end - rest, rest)
         return cycles
 

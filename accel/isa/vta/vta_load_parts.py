@@ -30,7 +30,7 @@ def load_grain(decoded: Decoded, row: int) -> int:
     load = launch_table(decoded)[row]
     if load[f.HEIGHT] * load[f.WIDTH] != load[f.ROWS] * load[f.COLUMNS]:
         return 0
-    return 1 if load[f.ROWS] == 1 or load[f.STRIDE] == load[f.COLUMNS] else int(load[f.COLUMNS])
+    return 1 if _is_line(decoded, row) else int(load[f.COLUMNS])
 
 
 def load_part(decoded: Decoded, row: int, begin: int, size: int) -> Words | None:
@@ -40,12 +40,12 @@ def load_part(decoded: Decoded, row: int, begin: int, size: int) -> Words | None
     """
     load, copy = launch_table(decoded)[row], decoded.accelerator.instructions[decoded.kind[row]]
     assert isinstance(copy, Copy)
-    grain, fields = load_grain(decoded, row), copy.copy_fields
-    columns, stride = (size, size) if grain == 1 else (grain, int(load[f.STRIDE]))
-    dram = int(load[f.DRAM]) + (begin if grain == 1 else begin // grain * stride)
+    line, fields, columns, stride = _is_line(decoded, row), copy.copy_fields, int(load[f.COLUMNS]), int(load[f.STRIDE])
+    before = begin if line else begin // columns * stride
+    columns, stride = (size, size) if line else (columns, stride)
     values = [
         (fields.sram, int(load[f.SRAM]) + begin),
-        (fields.dram, dram),
+        (fields.dram, int(load[f.DRAM]) + before),
         (fields.rows, size // columns),
         (fields.columns, columns),
         (fields.row_stride, stride),
@@ -59,3 +59,15 @@ def load_part(decoded: Decoded, row: int, begin: int, size: int) -> Words | None
     except ValueError:
         return None
     return np.asarray(words[0])
+
+
+def _is_line(decoded: Decoded, row: int) -> bool:
+    """Whether what a load moves lies behind one another in DRAM, and can be one row."""
+    load, copy = launch_table(decoded)[row], decoded.accelerator.instructions[decoded.kind[row]]
+    assert isinstance(copy, Copy)
+    most = min(
+        1 << decoded.accelerator.bits(copy, name) if name else 1
+        for name in (copy.copy_fields.columns, copy.copy_fields.row_stride)
+    )
+    behind = load[f.STRIDE] == load[f.COLUMNS] and load[f.ROWS] * load[f.COLUMNS] < most
+    return bool(load[f.ROWS] == 1 or behind)
