@@ -171,7 +171,7 @@ def _fastest(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> P
     if trials is None:
         return _with_attention(done, _marked(done, choice, left), choice, left)
     # where launches always run depth first it is the one that moves the fewest bytes
-    best = trials.best(by_bytes=_depth_first(done.job) == "always").choice
+    best = trials.best(by_bytes=done.job.options.depth_first == "always").choice
     usual = replace(_marked(done, best, left), tried=trials.tried, programs=trials.programs)
     return _with_attention(done, usual, best, left)
 
@@ -182,13 +182,13 @@ def _tried_tilings(done: Imported, choice: RegionChoice, left: Mapping[str, str]
 
     def compiled(choice: RegionChoice, tried: Mapping[str, LoweredRegion], depth_first: bool) -> TriedProgram:  # noqa: FBT001
         emitted, regions = _compiled(
-            replace(_marked(done, choice, left), tried=tried), _depth_first(job) if depth_first else "off"
+            replace(_marked(done, choice, left), tried=tried), job.options.depth_first if depth_first else "off"
         )
         assert isinstance(emitted.origin, Modules)
         return TriedProgram(emitted.program, emitted.origin.in_dram, regions)
 
     graph = read_graph(done.imported.module, Capabilities.of(job.target), left)
-    return tried_choices(choice, graph, job.target, compiled, depth_first=_depth_first(job) != "off")
+    return tried_choices(choice, graph, job.target, compiled, depth_first=job.options.depth_first != "off")
 
 
 def _compiled(done: Partitioned, depth_first: DepthFirst) -> tuple[Emitted, dict[str, LoweredRegion]]:
@@ -209,7 +209,7 @@ def _with_attention(done: Imported, usual: Partitioned, choice: RegionChoice, le
         return usual
     tried, cycles = dict(usual.tried), list[int]()
     for each in made:
-        emitted, regions = _compiled(replace(each, tried=dict(tried)), _depth_first(done.job))
+        emitted, regions = _compiled(replace(each, tried=dict(tried)), done.job.options.depth_first)
         cycles.append(simulate(emitted.program, {}, function=False).cycles)
         tried |= regions
     return replace(made[cycles.index(min(cycles))], tried=tried)
@@ -272,10 +272,13 @@ def _joined_prices(job: CompilationInputs) -> JoinedPrices | None:
     if options.launches == "separate" or not can_join(accelerator, family):
         return None
     rows = job.target.contraction.results_are_data and not _results_may_stay(job)
-    row = None if job.measure is None or not rows else RowTimer(job.target, job.measure, job.cache)
+    if job.measure is None or not rows:
+        return JoinedPrices(joined_cost(accelerator))
+    row = RowTimer(job.target, job.measure, job.cache)
     behind, trials = joined_cost(accelerator), _MOST_TRIALS if options.schedule == "timed" else _TRIALS
     all_of_them = options.schedule == "timed" or orders_itself(accelerator, family)
-    return JoinedPrices(behind, row, trials, _LEAST_TILE if all_of_them else _LARGE_TILE)
+    least = _LEAST_TILE if all_of_them else _LARGE_TILE
+    return JoinedPrices(behind, row, trials, least, row.expect)
 
 
 def find_program(job: CompilationInputs) -> KeptProgram | None:
@@ -351,7 +354,7 @@ def lower_regions(stage: RegionStage) -> Callable[[Lowered], Lowered]:
 
 def emit_program(done: Lowered) -> Emitted:
     """Returns the program, and forgets what it was linked from; inputs and outputs are called as the model's are."""
-    return _emitted(done, _depth_first(done.job), done.regions.release)
+    return _emitted(done, done.job.options.depth_first, done.regions.release)
 
 
 def _emitted(done: Lowered, depth_first: DepthFirst, linked: Callable[[str], None] | None = None) -> Emitted:
@@ -379,11 +382,6 @@ def _emitted(done: Lowered, depth_first: DepthFirst, linked: Callable[[str], Non
     biases, operations = packed.imported.biases, packed.operations
     known = biases, functions, buffers, modules, again
     return Emitted(job, program, packed.host_ops, operations, *known, packed.attention)
-
-
-def _depth_first(job: CompilationInputs) -> DepthFirst:
-    """Whether layers run stripe by stripe: not where results of vector programs are compared launch by launch."""
-    return "off" if rounds_floats(job.target) else job.options.depth_first
 
 
 def _with_results_kept(done: Lowered, program: Program, depth_first: DepthFirst) -> Program:

@@ -122,7 +122,8 @@ def run_reference(done: Simulated) -> Referenced:
     assert task is not None
     try:
         if rounds_floats(done.job.target):
-            measured = vector_results(origin.packed.module, program, done.simulation)
+            layered = program if origin.in_dram is None else origin.in_dram
+            measured = vector_results(origin.packed.module, layered, done.simulation.dram)
             inputs = [program.image[name] for name in program.inputs]
             task.start(origin.packed.imported, inputs, measured, done.job.quality_inputs)
         found = task.found()

@@ -26,8 +26,10 @@ def early_loads(
     assert isinstance(family, JoinsLaunches)
     places = np.arange(len(stream.decoded))
     runs = [run for run in _runs(stream) if len(run) > 1]
+    if not runs:
+        return stream, places
     rows = np.array([row for run in runs for row in run], np.int64)
-    boxes = family.boxes(stream.decoded)
+    boxes = stream.decoded.derived(family.boxes)
     late = reads_of_results(boxes.of(np.isin(boxes.instruction, rows)), len(stream.decoded), results)
     words = stream.decoded.words.copy()
     for run in runs:

@@ -1,8 +1,9 @@
 """Joining of a program's launches: those that no host step parts become one, ordered by tokens or by fences."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 
 import numpy as np
@@ -10,12 +11,24 @@ import numpy as np
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.field_bits import put_field
 from accel.isa.decode import decode
-from accel.isa.family import Family, FencesLaunches, JoinsLaunches, OrdersAccesses, PlacedLaunch, ReadDram
+from accel.isa.family import (
+    Boxes,
+    Family,
+    FencesLaunches,
+    JoinsLaunches,
+    OrdersAccesses,
+    PlacedLaunch,
+    PrefetchesLoads,
+    ReadDram,
+    Touches,
+)
 from accel.joining.early_loads import early_loads
 from accel.joining.fenced_launches import FencedLaunches
 from accel.joining.launch_parts import MOST, LaunchPart, own_part
 from accel.joining.launch_places import SharedTables, placed_launches
-from accel.joining.ordered_launches import ordered_parts
+from accel.joining.needed_first import with_needed_first
+from accel.joining.ordered_launches import Decode, ordered_parts
+from accel.joining.prefetched_loads import RowClock, RowLaunch, with_prefetched_loads
 from accel.joining.token_chain import STEP, CannotJoinError, Member, TokenChain
 from accel.joining.token_edges import TokenEdges
 from accel.joining.token_stream import Queue, StreamError, TokenStream, token_field, token_mask, token_stream
@@ -53,18 +66,18 @@ def with_joined_steps(program: Program, family: Family) -> Program:
     return replace(program, steps=tuple(steps))
 
 
-def join_launches(program: Program, family: Family) -> Program:
+def join_launches(program: Program, family: Family, decoder: Decode = decode) -> Program:
     """Returns the program whose launches run on into one another where nothing parts them.
 
     What it computes stays the same; what the accelerator cannot order by itself stays apart. Layers keep their launches
-    with the instructions that are theirs.
+    with the instructions that are theirs. ``decoder`` may know launches that other programs have too.
     """
     if not can_join(program.accelerator, family):
         return program
     parts: list[LaunchPart] = []
     steps: list[Launch | HostStep] = []
     tables, begin = SharedTables(program), 0
-    for step, part in _parts(program, family, tables):
+    for step, part in _parts(program, _join_of(program, family, tables, decoder)):
         if isinstance(step, Launch) and part is not None:
             parts.append(part)
             step = replace(part.of(step), begin=begin)  # noqa: PLW2901
@@ -81,19 +94,19 @@ def join_launches(program: Program, family: Family) -> Program:
     return tables.put_into(joined)
 
 
-def _join_of(program: Program, family: Family, tables: SharedTables) -> Callable[[Sequence[Launch]], list[LaunchPart]]:
+_Join = Callable[[Sequence[Launch]], list[LaunchPart]]
+
+
+def _join_of(program: Program, family: Family, tables: SharedTables, decoder: Decode) -> _Join:
     """What joins launches with no host step between them; it is given them in the order of the program."""
     if orders_itself(program.accelerator, family):
-        return partial(ordered_parts, program, family)
+        return partial(ordered_parts, program, family, decoder=decoder)
     if _has_fences(program.accelerator, family):
         return FencedLaunches(program, family).parts
     return partial(_joined, program, family, tables)
 
 
-def _parts(
-    program: Program, family: Family, tables: SharedTables
-) -> Iterator[tuple[Launch | HostStep, LaunchPart | None]]:
-    join = _join_of(program, family, tables)
+def _parts(program: Program, join: _Join) -> Iterator[tuple[Launch | HostStep, LaunchPart | None]]:
     for host, group in groupby(program.steps, key=lambda step: isinstance(step, HostStep)):
         steps = list(group)
         if host:
@@ -106,26 +119,47 @@ def _parts(
 class _Results:
     """The bytes of DRAM that launches of a row have made."""
 
-    def __init__(self, program: Program) -> None:
-        self._segments = program.segments
-        self._made: list[tuple[int, int]] = []
+    def __init__(self) -> None:
+        self._made: list[tuple[Int64, Int64]] = []
 
-    def add(self, launch: Launch) -> None:
-        segments = [self._segments[name] for name in launch.outputs]
-        self._made += [(segment.address, segment.address + segment.nbytes) for segment in segments]
+    def add(self, writes: Boxes) -> None:
+        self._made.append(writes.hulls())
 
     def holds(self, begin: int, end: int) -> bool:
         """Whether any of the bytes ``[begin, end)`` is one of them."""
-        return any(begin < last and first < end for first, last in self._made)
+        return any(bool(((begin < lasts) & (firsts < end)).any()) for firsts, lasts in self._made)
 
 
 def _joined(program: Program, family: Family, tables: SharedTables, launches: Sequence[Launch]) -> list[LaunchPart]:
     """The parts of launches with no host step between them."""
     found: list[LaunchPart] = []
     while len(found) < len(launches):
-        row = _Row(program, family, _together(launches[len(found) :]), tables.copy())
-        found += row.parts()
-        tables.take(row.tables)
+        together, own = _together(launches[len(found) :]), tables.copy()
+        read = _reader(program)
+        places = placed_launches(program, family, together, read, own)
+        row = _Row(program, family, read, _row_launches(program, together, places))
+        if row.several:
+            parts = zip(row.prefetched().parts(), places, strict=False)
+            found += [part if place is None else own.placed(part, place) for part, place in parts]
+        else:
+            found.append(own_part(program, together[0], joined=False))
+        tables.take(own)
+    return found
+
+
+def _row_launches(
+    program: Program, launches: Sequence[Launch], places: Sequence[PlacedLaunch | None]
+) -> list[RowLaunch]:
+    """Launches at their places; the first one, before which nothing runs, loads first what it needs first."""
+    found = list[RowLaunch]()
+    for launch, place in zip(launches, places, strict=True):
+        own = slice(launch.begin, launch.begin + launch.count)
+        words = program.words[own] if place is None else place.words
+        origin = program.origin[own] if place is None else program.origin[own][place.order]
+        touches = None if place is None else place.touches
+        found.append(RowLaunch(decode(program.accelerator, words, launch.begin), origin, touches))
+    if found[0].touches is not None:
+        found[0] = with_needed_first(found[0])
     return found
 
 
@@ -139,67 +173,95 @@ def _together(launches: Sequence[Launch]) -> list[Launch]:
 class _Row:
     """Launches one after the other, of which as many of the first as can be become one."""
 
-    def __init__(self, program: Program, family: Family, launches: Sequence[Launch], tables: SharedTables) -> None:
+    def __init__(self, program: Program, family: Family, read: ReadDram, launches: Sequence[RowLaunch]) -> None:
         accelerator, sync = program.accelerator, program.accelerator.synchronisation
         assert isinstance(sync, TokenSync)
         assert isinstance(family, JoinsLaunches)
-        self._program, self._family, self._read = program, family, _reader(program)
+        self._program, self._family, self._read = program, family, read
         self._idle = family.idle_words(accelerator)
         self._launches = launches
         self._orders: list[Int64] = []  # of each launch, where its instructions stood
-        self._results = _Results(program)
-        self.tables = tables
-        self._places = placed_launches(program, family, launches, self._read, tables)
+        self._results = _Results()
         self._chain = TokenChain(
             accelerator, sync.limit, {accelerator.units.index(unit) for unit in self._idle}, family
         )
         self._streams: list[tuple[TokenStream, TouchesOf]] = []
-        for launch, place in zip(launches, self._places, strict=True):
-            if not self._takes(launch, place):
+        for launch in launches:
+            if not self._takes(launch):
                 break
+        self.several = len(self._chain.members) >= _SEVERAL
+        if self.several:
+            self._chain.end()
 
-    def _takes(self, launch: Launch, place: PlacedLaunch | None) -> bool:
+    def _takes(self, launch: RowLaunch) -> bool:
         """Whether a launch could be joined to those before it; after one that could not, none can."""
-        program, family = self._program, self._family
-        words = program.words[launch.begin : launch.begin + launch.count] if place is None else place.words
+        family = self._family
         try:
-            stream = token_stream(decode(program.accelerator, words, launch.begin))
+            stream = launch.decoded.derived(token_stream)
             stream, order = early_loads(stream, self._results.holds, family, self._read)
-            touches = self._touches(stream, order, place)
+            touches = self._touches(stream, order, launch.touches)
             self._chain.append(stream, touches)
         except (StreamError, CannotJoinError):
             self._chain = self._chain.again(self._streams)
             return False
         self._streams.append((stream, touches))
-        self._orders.append(order if place is None else place.order[order])
-        self._results.add(launch)
+        self._orders.append(order)
+        self._results.add(launch.decoded.derived(family.boxes).writes())
         return True
 
-    def _touches(self, stream: TokenStream, order: Int64, place: PlacedLaunch | None) -> TouchesOf:
+    def _touches(self, stream: TokenStream, order: Int64, own: Touches | None) -> TouchesOf:
         """What the instructions of a launch touch, which stood in another ``order`` (n,)."""
         family, read = self._family, self._read
         assert isinstance(family, JoinsLaunches)
-        if place is None:
+        if own is None:
             return lambda rows: family.touches(stream.decoded, rows, read)
         now = np.empty_like(order)
         now[order] = np.arange(len(order))
-        touches = replace(place.touches, instruction=now[place.touches.instruction])
+        touches = replace(own, instruction=now[own.instruction])
         return lambda rows: touches.of(np.isin(touches.instruction, rows))
 
     def parts(self) -> list[LaunchPart]:
-        """The parts of the launches that became one, of all but the last one without its end; one is as it was."""
+        """The parts of the launches that became one, of all but the last one without its end."""
+        return [
+            LaunchPart(words, launch.origin[order[places]], joined=number > 0)
+            for number, (launch, order, (places, words)) in enumerate(
+                zip(self._launches, self._orders, self._rewritten, strict=False)
+            )
+        ]
+
+    @cached_property
+    def _rewritten(self) -> list[tuple[Int64, Words]]:
+        """Of each launch that became part of one, its words, and the places (n,) in its stream of which each is."""
         members = self._chain.members
-        if len(members) < _SEVERAL:
-            return [own_part(self._program, self._launches[0], joined=False)]
-        self._chain.end()
         writer = _Writer(self._program.accelerator, self._idle, self._chain.queues)
-        found = list[LaunchPart]()
-        for number, (member, launch, place) in enumerate(zip(members, self._launches, self._places, strict=False)):
-            origin = self._program.origin[launch.begin : launch.begin + launch.count][self._orders[number]]
-            places, words = writer.rewritten(member, last=number == len(members) - 1)
-            part = LaunchPart(words, origin[places], joined=number > 0)
-            found.append(part if place is None else self.tables.placed(part, place))
-        return found
+        return [writer.rewritten(each, last=each is members[-1]) for each in members]
+
+    def prefetched(self) -> "_Row":
+        """Returns the row whose loads go ahead of other launches, if that is faster on a nominal clock."""
+        launches = self._launches[: len(self._chain.members)]
+        if not isinstance(self._family, PrefetchesLoads) or any(launch.touches is None for launch in launches):
+            return self
+        clock = self._clock()
+        ahead = with_prefetched_loads(launches, clock, self._family)
+        if ahead is None:
+            return self
+        other = _Row(self._program, self._family, self._read, ahead)
+        fits = len(other._chain.members) == len(launches)
+        return other if fits and other._clock().end.max() < clock.end.max() else self
+
+    def _clock(self) -> RowClock:
+        """When the row's instructions run on a nominal clock."""
+        family, accelerator = self._family, self._program.accelerator
+        assert isinstance(family, PrefetchesLoads)
+        rewritten = self._rewritten
+        decoded = decode(accelerator, np.concatenate([words for _, words in rewritten]))
+        timing = family.time(decoded.on(family.nominal(accelerator)), {})
+        units = np.array([accelerator.units.index(each.unit) for each in accelerator.instructions])
+        counts = [member.stream.count for member in self._chain.members]
+        each = zip(rewritten, self._orders, counts, strict=True)
+        rows = [np.where(places < count, order[places], -1) for (places, _), order, count in each]
+        whose = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
+        return RowClock(whose, np.concatenate(rows), units[decoded.kind], timing.start, timing.end)
 
 
 def _reader(program: Program) -> ReadDram:
@@ -252,7 +314,8 @@ class _Writer:
             words[own] &= ~token_mask(self.accelerator, self.accelerator.instructions[kind])
         for queue, edges in self.queues.items():
             for tokens, push in ((edges.sent, True), (edges.taken, False)):
-                own = np.flatnonzero(np.isin(ranks, tokens))
+                some = tokens[bisect_left(tokens, ranks[0]) : bisect_right(tokens, ranks[-1])] if len(ranks) else []
+                own = np.searchsorted(ranks, some)
                 for kind in np.unique(kinds[own]).tolist():
                     field = token_field(self.accelerator, self.accelerator.instructions[kind], queue, push=push)
                     assert field is not None

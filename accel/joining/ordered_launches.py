@@ -5,11 +5,12 @@ the other. Where a family arranges instructions, those of all launches are arran
 instructions of the launch before stands in its range, and its origin is the layer that it is for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.isa.decode import Decoded, decode
 from accel.isa.dram_stretches import Stretches
@@ -18,10 +19,15 @@ from accel.isa.family_registry import arrangement_of
 from accel.joining.early_loads import fill_apart
 from accel.joining.launch_parts import MOST, LaunchPart, own_part
 from accel.program.program_model import Launch, Program
-from accel.util.arrays import Int64
+from accel.util.arrays import Int64, Words
+
+Decode = Callable[[Accelerator, Words, int], Decoded]
+"""Decodes the words of a launch, the first of which has a place in the program."""
 
 
-def ordered_parts(program: Program, family: Family, launches: Sequence[Launch]) -> list[LaunchPart]:
+def ordered_parts(
+    program: Program, family: Family, launches: Sequence[Launch], decoder: Decode = decode
+) -> list[LaunchPart]:
     """Returns the parts of launches with no host step between them, which the machine runs as one."""
     found, row = list[LaunchPart](), list[LaunchPart]()
     written: list[Stretches] = []
@@ -29,7 +35,7 @@ def ordered_parts(program: Program, family: Family, launches: Sequence[Launch]) 
         if row and (launch.writes or sum(len(part.words) for part in row) + launch.count > MOST):
             found += _arranged(program, row)
             row, written = [], []
-        decoded = decode(program.accelerator, program.words[launch.begin : launch.begin + launch.count], launch.begin)
+        decoded = decoder(program.accelerator, program.words[launch.begin : launch.begin + launch.count], launch.begin)
         own = own_part(program, launch, joined=bool(row))
         if row:
             order = _early_first(decoded, written, family)
@@ -41,20 +47,24 @@ def ordered_parts(program: Program, family: Family, launches: Sequence[Launch]) 
 
 def _early_first(decoded: Decoded, written: Sequence[Stretches], family: Family) -> Int64:
     """The places (n,) of a launch's instructions, of its first loads those that read nothing ``written`` first."""
-    order = np.arange(len(decoded))
-    instructions = decoded.accelerator.instructions
-    loads = np.array([isinstance(each, Copy) and each.direction == "load" for each in instructions])[decoded.kind]
-    first = order[: len(order) if loads.all() else int(loads.argmin())]
+    order, ahead = np.arange(len(decoded)), decoded.derived(_first_loads)
+    first = order[: len(ahead)]
     if len(first) < 2 or not isinstance(family, JoinsLaunches):
-        return order
-    ahead = decoded.slice(0, len(first))  # of the rest nothing is asked
-    if not fill_apart(ahead, first, family, lambda _at, count: bytes(count)):
         return order
     boxes, late = family.boxes(ahead), np.zeros(len(ahead), np.bool_)
     for stretches in written:
         late[boxes.instruction[stretches.meet(boxes)]] = True
-    order[: len(first)] = first[np.argsort(late, kind="stable")]
+    early = first[np.argsort(late, kind="stable")]
+    if (early != first).any() and fill_apart(ahead, first, family, lambda _at, count: bytes(count)):
+        order[: len(first)] = early
     return order
+
+
+def _first_loads(decoded: Decoded) -> Decoded:
+    """The instructions of a launch up to the first that is no load; of the rest nothing is asked."""
+    instructions = decoded.accelerator.instructions
+    loads = np.array([isinstance(each, Copy) and each.direction == "load" for each in instructions])[decoded.kind]
+    return decoded.slice(0, len(decoded) if loads.all() else int(loads.argmin()))
 
 
 def _arranged(program: Program, row: Sequence[LaunchPart]) -> Sequence[LaunchPart]:

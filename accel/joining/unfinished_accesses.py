@@ -87,7 +87,7 @@ class StreamAccesses:
 
     def __init__(self, stream: TokenStream, ranks: Int64, family: Family, touches: TouchesOf) -> None:
         self._stream, self._ranks, self._touches = stream, ranks, touches
-        self._boxes = family.boxes(stream.decoded)
+        self._boxes = stream.decoded.derived(family.boxes)
 
     def first(self) -> Iterator[Accesses]:
         """Yields the accesses of one instruction after the other."""

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
-from accel.program.program_model import Launch, Program
+from accel.program.program_model import InstructionOrigin, Launch, Program
 from accel.report.documents.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory, Role
 from accel.simulate.engine import LaunchResult, Simulation
-from accel.util.arrays import Int64
+from accel.util.arrays import Bools, Int64
 
 _MICROOPS = "microops"
 
@@ -22,18 +22,71 @@ def memory_plan(
         OnChipMemory(name=memory.name, elements=memory.depth, element_bytes=memory.element_bytes)
         for memory in program.accelerator.memories
     ]
-    layers = [_layer(program, result, buffers) for result in simulation.launches]
+    rows = _Rows(program, simulation)
+    layers = [_layer(program, result, rows, buffers) for result in simulation.launches]
     return MemoryPlan(memories=memories, layers=layers)
 
 
-def _layer(program: Program, result: LaunchResult, buffers: Mapping[str, tuple[ScratchpadBuffer, ...]]) -> LayerMemory:
+_Spans = tuple[Int64, Int64, Int64, Int64]
+"""Instructions (m,), where each comes from, when it starts, and when it has ended."""
+
+
+class _Rows:
+    """Whose instructions are whose, by where they come from: some stand in the range of a launch before."""
+
+    def __init__(self, program: Program, simulation: Simulation) -> None:
+        self._program, self._block = program, _blocks(program.origins)
+        self._ahead: dict[int, list[_Spans]] = {}
+        for result in simulation.launches:
+            if result.launch.count:
+                own, spans = self._of_range(result)
+                blocks = self._block[spans[1]]
+                for block in np.unique(blocks[blocks != own]).tolist():
+                    self._ahead.setdefault(block, []).append(_some(spans, blocks == block))
+
+    def of(self, result: LaunchResult) -> _Spans:
+        """Returns the instructions that are a launch's."""
+        own, spans = self._of_range(result)
+        found = [*self._ahead.get(own, []), _some(spans, self._block[spans[1]] == own)]
+        rows, origin, start, end = (np.concatenate(column) for column in zip(*found, strict=True))
+        return rows, origin, start, end
+
+    def _of_range(self, result: LaunchResult) -> tuple[int, _Spans]:
+        """The block of a launch, the first of those in its range, and all instructions there."""
+        launch, timing = result.launch, result.timing
+        assert timing is not None  # a job counts cycles
+        rows = np.arange(launch.begin, launch.begin + launch.count)
+        origin = self._program.origin[rows].astype(np.int64)
+        start, end = np.asarray(timing.start, np.int64), np.asarray(timing.end, np.int64)
+        return int(self._block[origin].min()), (rows, origin, start, end)
+
+
+def _some(spans: _Spans, which: Bools) -> _Spans:
+    rows, origin, start, end = (column[which] for column in spans)
+    return rows, origin, start, end
+
+
+def _blocks(origins: Sequence[InstructionOrigin]) -> Int64:
+    """Of each origin (n,) the number of the launch that it is of: those of a launch are its function's call sites."""
+    found, seen = np.zeros(len(origins), np.int64), set[int]()
+    for number, origin in enumerate(origins):
+        before = origins[number - 1] if number else origin
+        again = origin.function != before.function or origin.site in seen
+        seen = {origin.site} if again else seen | {origin.site}
+        found[number] = (found[number - 1] if number else 0) + again
+    return found
+
+
+def _layer(
+    program: Program, result: LaunchResult, rows: _Rows, buffers: Mapping[str, tuple[ScratchpadBuffer, ...]]
+) -> LayerMemory:
     launch, timing = result.launch, result.timing
     assert timing is not None  # a job counts cycles
     found: list[Allocation] = []
     if launch.count:
-        origin = program.origin[launch.begin : launch.begin + launch.count].astype(np.int64)
+        at, origin, start, end = rows.of(result)
         low = int(origin.min())
-        spans = _spans(origin - low, np.asarray(timing.start, np.int64), np.asarray(timing.end, np.int64))
+        spans = _spans(at, origin - low, start, end)
         of_site = {program.origins[low + place].site: place for place in range(spans.shape[1])}
         ours = [_moved(program, launch, buffer) for buffer in buffers.get(program.origins[low].function, ())]
         tensors = _tensors(launch, ours)
@@ -68,12 +121,11 @@ def _contiguous(buffer: ScratchpadBuffer) -> list[ScratchpadBuffer]:
 _NONE = 1 << 62
 
 
-def _spans(origin: Int64, start: Int64, end: Int64) -> Int64:
+def _spans(rows: Int64, origin: Int64, start: Int64, end: Int64) -> Int64:
     """For each origin (4, origins): its first and last instruction, when they start and have ended; none: _NONE."""
     count = int(origin.max()) + 1
     spans = np.empty((4, count), np.int64)
     spans[[0, 2]], spans[[1, 3]] = _NONE, -1
-    rows = np.arange(len(origin), dtype=np.int64)
     np.minimum.at(spans[0], origin, rows)
     np.maximum.at(spans[1], origin, rows)
     np.minimum.at(spans[2], origin, start)
@@ -98,8 +150,8 @@ def _allocation(
         buffer=buffer.name,
         role=_role(program, buffer, loaded, stored),
         tensors=list(dict.fromkeys([*loaded, *stored])),
-        first_instruction=None if first is None else result.launch.begin + first,
-        last_instruction=None if last is None else result.launch.begin + last,
+        first_instruction=first,
+        last_instruction=last,
         begin_cycle=None if begin is None else result.started + begin,
         end_cycle=None if end is None else result.started + end,
     )

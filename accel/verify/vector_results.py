@@ -9,13 +9,12 @@ from tvm import ir
 from accel.errors import VerificationError
 from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main
-from accel.program.program_model import Program
+from accel.program.program_model import Launch, Program
 from accel.region.kinds import VectorRegion
 from accel.region.vector_program import VectorProgram
 from accel.report.documents.report_documents import FloatResult
-from accel.simulate.engine import Simulation
 from accel.simulate.machine_state import segment_view
-from accel.util.arrays import Array
+from accel.util.arrays import Array, Bytes
 from accel.verify.float_intervals import Interval, result_interval
 
 _CLOSE = 1e-9  # of an end, relatively: what double precision may lose on the way
@@ -82,21 +81,29 @@ class VectorResult:
         )
 
 
-def vector_results(packed: ir.IRModule, program: Program, simulation: Simulation) -> Mapping[str, VectorResult]:
-    """Returns the results of vector programs as they ran, by the variables of the graph that they are."""
+def vector_results(packed: ir.IRModule, layered: Program, dram: Bytes) -> Mapping[str, VectorResult]:
+    """Returns the results of vector programs as they ran, by the variables of the graph that they are.
+
+    Args:
+        packed: the module over packed tensors.
+        layered: its program with the launches in the order of the module's calls, whole, with all that each reads:
+            another one of the same segments may have run, in which they are cut, and run stripe by stripe.
+        dram: what is in DRAM when it has run; all results are stored there.
+    """
     infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
     found: dict[str, VectorResult] = {}
     runs = [run for run in split_main(packed) if isinstance(run, LaunchRun)]
-    for run, ran in zip(runs, simulation.launches, strict=True):
+    launches = [step for step in layered.steps if isinstance(step, Launch)]
+    for run, launch in zip(runs, launches, strict=True):
         region, values = region_of(packed[run.call.args[0]]), infos[str(run.var.name)].values
         if not isinstance(region, VectorRegion) or values is None:
             continue
         operands = tuple(
-            name or program.image[segment] for name, segment in zip(values.operands, ran.launch.inputs, strict=False)
+            name or layered.image[segment] for name, segment in zip(values.operands, launch.inputs, strict=False)
         )
-        for number, (name, segment) in enumerate(zip(values.results, ran.launch.outputs, strict=True)):
-            array = segment_view(simulation.dram, program.segments[segment]).copy()
+        for number, (name, segment) in enumerate(zip(values.results, launch.outputs, strict=True)):
+            array = segment_view(dram, layered.segments[segment]).copy()
             view = next(iter(region.views[len(operands) + number :]), None)
             array = array if view is None else view.of(array)
-            found[name] = VectorResult(ran.launch.name, name, region.shape, number, operands, array)
+            found[name] = VectorResult(launch.name, name, region.shape, number, operands, array)
     return found

@@ -56,6 +56,8 @@ class RegionTimer:
         self.spare = spare
         self._target, self._kept = target, SealedCache(cache)
         self._assistant = assistant
+        self._expected: dict[str, Future[LoweredBeside]] = {}
+        self._objects: dict[str, RegionObject] = {}
         self._like = LikeRegions(target)
         self._family = family_of(target.accelerator)
         self._answers, self._word_bytes = target.derived(kept_answers), target.accelerator.word_bits // 8
@@ -98,21 +100,56 @@ class RegionTimer:
     def object_of(self, region: AnyRegion) -> RegionObject | None:
         """Returns the object of a region, as the job or a cache has it, or lowered now; None where it cannot be."""
         attribute = dump_region(region)
-        known = self.lowered.get(attribute)
+        known = self._known_object(attribute)
         if known is not None:
-            return load_entry(known)[1] if isinstance(known, bytes) else known.made
-        key = cache_key("object", self._unsized, attribute)
-        kept = _loaded(self._kept.get(key), self._target.accelerator)
-        if kept is not None:
-            return kept
-        found = self._like.find(attribute)
+            return known
+        found: LoweredRegion | bytes | None = self._like.find(attribute) if attribute not in self._expected else None
         if found is None:
-            found = self._lowered_anew(region, attribute, TRIAL_INSTRUCTIONS)
+            found = self._lowered_for(region, attribute)
         if found is None:
             return None
-        self.lowered[attribute] = found
-        self._kept.put(key, dump_object(found.made))
-        return found.made
+        made = load_entry(found)[1] if isinstance(found, bytes) else found.made
+        self.lowered[attribute], self._objects[attribute] = found, made
+        self._kept.put(self._object_key(attribute), dump_object(made))
+        return made
+
+    def expect(self, regions: Sequence[AnyRegion], *, share: bool = False) -> None:
+        """Begin to lower what :meth:`object_of` will be asked for, in another process if there is one.
+
+        ``share``: every second one of these alone, as they are all asked for next.
+        """
+        if self._assistant is None:
+            return
+        attributes = dict.fromkeys(dump_region(region) for region in regions)
+        new = [each for each in attributes if each not in self._expected and self._known_object(each) is None]
+        for attribute in new[1::2] if share else new:
+            if self._like.find(attribute) is None:
+                self._expected[attribute] = self._assistant.lower(self._target, attribute, TRIAL_INSTRUCTIONS)
+
+    def _known_object(self, attribute: str) -> RegionObject | None:
+        """The object of a region that the job or a cache has."""
+        if attribute not in self._objects:
+            known = self.lowered.get(attribute)
+            if known is not None:
+                self._objects[attribute] = load_entry(known)[1] if isinstance(known, bytes) else known.made
+            else:
+                kept = _loaded(self._kept.get(self._object_key(attribute)), self._target.accelerator)
+                if kept is None:
+                    return None
+                self._objects[attribute] = kept
+        return self._objects[attribute]
+
+    def _object_key(self, attribute: str) -> str:
+        return cache_key("object", self._unsized, attribute)
+
+    def _lowered_for(self, region: AnyRegion, attribute: str) -> LoweredRegion | bytes | None:
+        """A region as another process has lowered it, if it was to, or lowered here."""
+        answer = self._expected[attribute].result() if attribute in self._expected else LoweredBeside(gone=True)
+        if answer.gone:
+            return self._lowered_anew(region, attribute, TRIAL_INSTRUCTIONS)
+        if answer.entry is not None:
+            self._like.add(attribute, partial(entered_region, attribute, answer.entry, self._target))
+        return answer.entry
 
     def _lowered_beside(self, attributes: Mapping[int, str]) -> dict[int, Future[LoweredBeside]]:
         """Begin to lower regions in another process, if there is one."""

@@ -7,13 +7,14 @@ apart. So a trial knows whether the first load of a layer waits for the last sto
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.trials.region_timer import RegionTimer
 from accel.errors import CyclopsError
+from accel.isa.decode import Decoded, decode
 from accel.isa.family import Family
 from accel.isa.family_registry import arrangement_of, family_of
 from accel.joining.joined_launches import join_launches
@@ -52,6 +53,12 @@ class RowTimer:
         self._family: Family = family_of(target.accelerator)
         self._document = target.accelerator.model_dump_json()
         self._known: dict[str, int | None] = {}
+        self._made = _MadeOnce(target)
+
+    def expect(self, rows: Sequence[Sequence[RowLaunch]]) -> None:
+        """Begin to lower what will be timed, in another process if there is one; nothing of rows that were timed."""
+        new = [row for row in rows if self._kept.get(self._entry(_key(row))) is None]
+        self._timer.expect([launch.region for row in new for launch in _as_they_lie(row)])
 
     def __call__(self, row: Sequence[RowLaunch]) -> int | None:
         """Returns the cycles of launches that run as one; None where they cannot be said."""
@@ -61,7 +68,7 @@ class RowTimer:
         return self._known[key]
 
     def _kept_cycles(self, key: str, row: Sequence[RowLaunch]) -> int | None:
-        entry = cache_key("row cycles", self._document, key)
+        entry = self._entry(key)
         known = self._kept.get(entry)
         if known is not None and known.isdigit():
             return int(known)
@@ -70,7 +77,11 @@ class RowTimer:
             self._kept.put(entry, str(cycles).encode())
         return cycles
 
+    def _entry(self, key: str) -> str:
+        return cache_key("row cycles", self._document, key)
+
     def _cycles(self, row: Sequence[RowLaunch]) -> int | None:
+        self._timer.expect([launch.region for launch in row], share=True)
         objects = list[RegionObject]()
         for launch in row:
             made = self._timer.object_of(launch.region)
@@ -78,7 +89,8 @@ class RowTimer:
                 return None
             objects.append(made)
         try:
-            program = join_launches(_RowProgram(self._target).of(row, objects), self._family)
+            program = _RowProgram(self._target, self._made).of(row, objects)
+            program = join_launches(program, self._family, self._made.decoded)
             return simulate(program, {}, function=False).cycles
         except CyclopsError:  # the stages will say why, if the regions are taken
             return None
@@ -132,11 +144,50 @@ def _reading(region: Region, results: Sequence[PackedActivation | None]) -> Regi
     return region
 
 
+class _MadeOnce:
+    """What launches have in every program of a row that they are in."""
+
+    def __init__(self, target: Target) -> None:
+        self._contraction, self._arrange = target.contraction, arrangement_of(target.accelerator)
+        self._parameters: dict[str, list[_Parameter]] = {}
+        self._arranged: dict[bytes, Words] = {}
+        self._decoded: dict[bytes, Decoded] = {}
+
+    def parameters(self, region: Region) -> Sequence["_Parameter"]:
+        """Returns the names, shapes and types of the tensors of a region's function."""
+        attribute = dump_region(region)
+        if attribute not in self._parameters:
+            self._parameters[attribute] = [
+                (str(each.name), tuple(int(extent) for extent in each.shape), str(each.dtype))
+                for each in region_function(region, self._contraction).params
+            ]
+        return self._parameters[attribute]
+
+    def arranged(self, words: Words) -> Words:
+        """Returns a launch's words as they are sent."""
+        if self._arrange is None:
+            return words
+        key = words.tobytes()
+        if key not in self._arranged:
+            self._arranged[key] = self._arrange(words)[0]
+        return self._arranged[key]
+
+    def decoded(self, accelerator: Accelerator, words: Words, first: int) -> Decoded:
+        """Returns a launch by field, with all that was derived of it."""
+        key = words.tobytes()
+        if key not in self._decoded:
+            self._decoded[key] = decode(accelerator, words, first)
+        return self._decoded[key]
+
+
+_Parameter = tuple[str, tuple[int, ...], str]
+
+
 class _RowProgram:
     """Makes the program of a row of launches alone; constants but tables of micro-ops are zeros."""
 
-    def __init__(self, target: Target) -> None:
-        self._target, self._accelerator = target, target.accelerator
+    def __init__(self, target: Target, made: _MadeOnce) -> None:
+        self._once, self._accelerator = made, target.accelerator
         self._dram = DramMap(dram_alignment(self._accelerator))
         self._results: list[Segment] = []
         self._steps: list[Launch] = []
@@ -173,8 +224,8 @@ class _RowProgram:
             table = [self._dram.constant(f"{name}.microops", expand_tables(made.tables, layout))]
         bases = [tensor.address // unit for tensor, unit in zip([*inputs, *outputs], made.units, strict=True)]
         words, _ = made.link([*bases, *(each.address // table_unit(each) for each in table)], self._accelerator)
-        arrange, begin = arrangement_of(self._accelerator), sum(map(len, self._words))
-        self._words.append(words if arrange is None else arrange(words)[0])
+        begin = sum(map(len, self._words))
+        self._words.append(self._once.arranged(words))
         read = tuple(tensor.name for tensor in [*inputs, *table])
         written = tuple(tensor.name for tensor in outputs)
         self._steps.append(Launch(name, "", (), begin, len(words), 0, read, written))
@@ -182,11 +233,10 @@ class _RowProgram:
     def _tensors(self, name: str, launch: RowLaunch) -> tuple[Sequence[Segment], Sequence[Segment]]:
         """The operands and results of a launch in DRAM."""
         region = launch.region
-        parameters = region_function(region, self._target.contraction).params
+        parameters = self._once.parameters(region)
         activations = {each: at for at, each in enumerate(kind_of(region).activations(region))}
         segments = [
-            self._operand(f"{name}.{parameter.name}", parameter, self._made(activations, str(parameter.name), launch))
-            for parameter in parameters
+            self._operand(name, parameter, self._made(activations, parameter[0], launch)) for parameter in parameters
         ]
         operands = len(parameters) - region.epilogue.planes
         self._results.append(segments[operands])
@@ -198,9 +248,9 @@ class _RowProgram:
         made = launch.reads[place] if place is not None and place < len(launch.reads) else None
         return None if made is None else self._results[made]
 
-    def _operand(self, name: str, parameter: Any, made: Segment | None) -> Segment:
+    def _operand(self, launch: str, parameter: _Parameter, made: Segment | None) -> Segment:
         """The tensor of a parameter: ``made``, if it is there and large enough, else one by itself."""
-        shape, dtype = tuple(int(extent) for extent in parameter.shape), str(parameter.dtype)
+        name, shape, dtype = parameter
         if made is not None and math.prod(shape) * np.dtype(dtype).itemsize <= made.nbytes:
             return made
-        return self._dram.place(name, shape, dtype)
+        return self._dram.place(f"{launch}.{name}", shape, dtype)

@@ -14,6 +14,7 @@ from accel.isa.family.joined_machines import (
     OrdersAccesses,
     PlacedLaunch,
     PlacesLaunches,
+    PrefetchesLoads,
     PricesExactly,
     PricesJoined,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "OrdersAccesses",
     "PlacedLaunch",
     "PlacesLaunches",
+    "PrefetchesLoads",
     "PreparedBySignatures",
     "PricesExactly",
     "PricesJoined",

@@ -79,6 +79,23 @@ class PlacesLaunches(Protocol):
 
 
 @runtime_checkable
+class PrefetchesLoads(Protocol):
+    """What a family that joins launches may have besides: its loads can be cut, so that parts go ahead of launches."""
+
+    def nominal(self, accelerator: Accelerator, /) -> Accelerator:
+        """Returns the machine with cycles that are not the document's, by which it is found where a unit waits."""
+
+    def load_grain(self, decoded: Decoded, row: int, /) -> int:
+        """Returns of how many elements a part of a load is, or of a multiple of them; 0: it cannot be cut."""
+
+    def load_part(self, decoded: Decoded, row: int, begin: int, size: int, /) -> Words | None:
+        """Returns the words (words_each,) of a load of ``size`` elements from ``begin`` on of those that a load fills.
+
+        It has no tokens; None: no field holds it.
+        """
+
+
+@runtime_checkable
 class OrdersAccesses(Protocol):
     """What a family may have besides: machines that run one launch behind another as one without being told how."""
 

@@ -17,6 +17,7 @@ from accel.isa.vta.timing.timing_table import timing_signatures
 from accel.isa.vta.timing.vta_calibration import timing_model
 from accel.isa.vta.timing.vta_timing import time_launch, token_names, variations_of
 from accel.isa.vta.timing.vta_work import boxes_of, effort_of, work_of
+from accel.isa.vta.vta_load_parts import load_grain, load_part, nominal
 from accel.isa.vta.vta_placement import placed_launches
 from accel.isa.vta.vta_tiling_cost import joined_tiling_cost, prices_exactly, tiling_cost
 from accel.isa.vta.vta_touches import idle_words, touches_of
@@ -43,6 +44,9 @@ class VtaFamily(NoContext, PreparedBySignatures):
     touches = staticmethod(touches_of)
     idle_words = staticmethod(idle_words)
     placed_launches = staticmethod(placed_launches)
+    nominal = staticmethod(nominal)
+    load_grain = staticmethod(load_grain)
+    load_part = staticmethod(load_part)
 
     check_launch = staticmethod(check_bounds)
     effort = staticmethod(effort_of)

@@ -20,6 +20,9 @@ from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.function import functional_table as f
 from accel.isa.vta.function.functional_table import microop_places
 from accel.isa.vta.function.launch_table import launch_table
+from accel.isa.vta.vta_buffer_places import BufferPlaces, Footprint, Moves
+from accel.isa.vta.vta_load_parts import nominal
+from accel.isa.vta.vta_more_contexts import is_bound_by_weights, with_more_contexts
 from accel.isa.vta.vta_split_end import with_split_end
 from accel.isa.vta.vta_touches import all_touches, microops_at, touches_of
 from accel.util.arrays import Int64, Words
@@ -78,6 +81,7 @@ class _Own:
     load: int
     microops: Int64
     touches: Touches
+    footprint: Footprint
 
     @classmethod
     def of(cls, decoded: Decoded, following: Decoded | None, read: ReadDram) -> "_Own | None":
@@ -94,7 +98,22 @@ class _Own:
             return None
         split = with_split_end(decoded, microops, following)
         touches = all_touches(split.decoded, split.microops)
-        return cls(split.decoded, split.order, launch_table(split.decoded), int(loads[0]), split.microops, touches)
+        table = launch_table(split.decoded)
+        footprint = Footprint.of(table, touches, len(decoded.accelerator.memories))
+        return cls(split.decoded, split.order, table, int(loads[0]), split.microops, touches, footprint)
+
+    def with_contexts(self, weights: int, room: int) -> "_Own":
+        """Returns it with more contexts of weights in so much room, if it waits for them."""
+        if not is_bound_by_weights(self.decoded, nominal(self.decoded.accelerator).dram.bus_bytes):
+            return self
+        touches, parts = self.touches.of(self.touches.memory == weights), self.footprint.parts
+        more = with_more_contexts(self.decoded, self.microops, touches, parts[weights], room)
+        if more is None:
+            return self
+        decoded, microops = more
+        touches, table = all_touches(decoded, microops), launch_table(decoded)
+        footprint = Footprint.of(table, touches, len(parts))
+        return _Own(decoded, self.order, table, self.load, microops, touches, footprint)
 
 
 class _Row:
@@ -112,22 +131,26 @@ class _Row:
         self._microops = names.index(vta.microops)
         copies = [each for each in accelerator.instructions if isinstance(each, Copy)]
         self._load = next(each for each in copies if each.direction == "load" and each.memory == vta.microops)
-        self._extents = np.array([[_extents(own, len(names))] for own in self._own]).reshape(len(launches), 2, -1)
+        self._places = [
+            BufferPlaces(memory.depth, loaded=memory.name in (vta.data, vta.weights)) for memory in accelerator.memories
+        ]
 
     def placed(self, store: StoreTable) -> list[PlacedLaunch]:
         """Returns them at their places; ``store`` takes the tables."""
         found = list[PlacedLaunch]()
         tables = [self._table()]
-        moved = np.zeros((len(self._launches), len(self._depths)), np.int64)
         for number, (launch, own) in enumerate(zip(self._launches, self._own, strict=True)):
             placed = None
             if own is not None:
-                moved[number] = self._moves(number, moved[:number])
-                placed = self._with_table(own, moved[number], tables, number)
+                weights = self._operands[-1]
+                own = own.with_contexts(weights, self._places[weights].room())  # noqa: PLW2901
+                moves = self._moves(own)
+                placed = self._with_table(own, moves, tables, number)
+                self._take(own, moves if placed is not None else [Moves()] * len(self._depths))
             if placed is None:
                 tables.append(self._table())
-                moved[number] = 0
-                placed = PlacedLaunch(launch.words, np.arange(len(launch)), moved[number], self._all(launch), None)
+                still = np.zeros(len(self._depths), np.int64)
+                placed = PlacedLaunch(launch.words, np.arange(len(launch)), still, self._all(launch), None)
             found.append(placed)
         for table in tables:
             if table.launches:
@@ -143,29 +166,23 @@ class _Row:
     def _all(self, launch: Decoded) -> Touches:
         return touches_of(launch, np.arange(len(launch)), self._read)
 
-    def _moves(self, number: int, before: Int64) -> Int64:
-        """How far a launch moves in each memory (memories,): to where it meets least of the launches before it."""
-        moves = np.zeros(len(self._depths), np.int64)
+    def _moves(self, own: _Own) -> list[Moves]:
+        """How far a launch's elements of each memory move."""
+        moves = [Moves()] * len(self._depths)
         for memory in self._operands:
-            low, high = self._extents[number, :, memory].tolist()
-            size, depth = high - low, int(self._depths[memory])
-            others = self._extents[:number, :, memory] + before[:, memory, None]
-            others = others[others[:, 1] > others[:, 0]][-2:].tolist()
-            if not size or not others:
-                continue
-            places = [place for place in (others[-1][1], 0, depth - size, low) if place + size <= depth]
-
-            def shared(place: int, size: int = size, others: list[list[int]] = others) -> list[int]:
-                return [max(0, min(place + size, end) - max(place, begin)) for begin, end in reversed(others)]
-
-            moves[memory] = min(places, key=shared) - low
+            moves[memory] = self._places[memory].place(own.footprint.parts[memory])
         return moves
 
-    def _with_table(self, own: _Own, moved: Int64, tables: list[_Table], number: int) -> PlacedLaunch | None:
+    def _take(self, own: _Own, moves: Sequence[Moves]) -> None:
+        """Note where a launch lies."""
+        for memory in self._operands:
+            self._places[memory].take(own.footprint, own.footprint.parts[memory], moves[memory])
+
+    def _with_table(self, own: _Own, moves: Sequence[Moves], tables: list[_Table], number: int) -> PlacedLaunch | None:
         """A launch at its place, walking the last table, or a new one where that is full; None: neither."""
         for table in (tables[-1], self._table()):
             try:
-                words, grown = self._rewritten(own, moved, table)
+                words, grown = self._rewritten(own, moves, table)
             except _DoesNotFitError:
                 continue
             grown.launches.append(number)
@@ -173,26 +190,32 @@ class _Row:
                 tables[-1] = grown
             else:
                 tables.append(grown)
-            by = moved[own.touches.memory] * (own.touches.memory != self._microops)
+            by = np.zeros_like(own.touches.begin)
+            for memory, each in enumerate(moves):
+                some = own.touches.memory == memory
+                by[some] = each.of(own.touches.begin[some])
             touches = replace(own.touches, begin=own.touches.begin + by, end=own.touches.end + by)
+            moved = np.array([each.by for each in moves], np.int64)
             return PlacedLaunch(words, own.order, moved, touches, 0)
         return None
 
-    def _rewritten(self, own: _Own, moved: Int64, table: _Table) -> tuple[Words, _Table]:
+    def _rewritten(self, own: _Own, moves: Sequence[Moves], table: _Table) -> tuple[Words, _Table]:
         """The words of a launch at its place, which load no micro-ops, and the table that they walk."""
         words, rows = own.decoded.words.copy(), own.table
         copies = np.flatnonzero((rows[:, f.OP] > f.NOTHING) & (rows[:, f.OP] < f.GEMM))
         for kind in np.unique(own.decoded.kind[copies]).tolist():
             copy = self._accelerator.instructions[kind]
             assert isinstance(copy, Copy)
-            by = 0 if copy is self._load else moved[self._names.index(copy.memory)]
             some = copies[own.decoded.kind[copies] == kind]
-            self._put(words, some, copy, copy.copy_fields.sram, rows[some, f.SRAM] + by)
+            begins = rows[some, f.SRAM]
+            self._put(
+                words, some, copy, copy.copy_fields.sram, begins + moves[self._names.index(copy.memory)].of(begins)
+            )
         self._put(words, np.array([own.load]), self._load, self._load.copy_fields.rows, 0)
         self._put(words, np.array([own.load]), self._load, self._load.copy_fields.columns, 0)
-        return words, self._walking(own, moved, table, words)
+        return words, self._walking(own, moves, table, words)
 
-    def _walking(self, own: _Own, moved: Int64, table: _Table, words: Words) -> _Table:
+    def _walking(self, own: _Own, moves: Sequence[Moves], table: _Table, words: Words) -> _Table:
         """Let what computes walk micro-ops of ``table``; returns that table with all of them."""
         rows = np.flatnonzero((own.table[:, f.OP] >= f.GEMM) & (own.table[:, f.COUNT] > 0))
         some = own.table[rows]
@@ -200,7 +223,7 @@ class _Row:
             [some[:, f.OP] == f.GEMM, (some[:, f.OP] == f.ALU) & (some[:, f.USE_IMM] != f.WITH_DST)], [3, 2], 1
         )
         keys, which = np.unique(np.stack([operands, some[:, f.BEGIN], some[:, f.COUNT]]), axis=1, return_inverse=True)
-        ranges = [self._moved(own.microops[begin : begin + count], of, moved) for of, begin, count in keys.T.tolist()]
+        ranges = [self._moved(own.microops[begin : begin + count], of, moves) for of, begin, count in keys.T.tolist()]
         grown, begins = table.with_ranges(ranges)
         begin = np.array(begins, np.int64)[which.reshape(-1)]
         for kind in np.unique(own.decoded.kind[rows]).tolist():
@@ -213,14 +236,15 @@ class _Row:
             self._put(words, rows[own_rows], compute, compute.microops.end, ends)
         return grown
 
-    def _moved(self, microops: Int64, operands: int, moved: Int64) -> Int64:
+    def _moved(self, microops: Int64, operands: int, moves: Sequence[Moves]) -> Int64:
         """Micro-ops whose first operands, so many, lie where the launch does."""
         memories = self._operands if operands == f.UOP else [self._operands[0]] * operands
         for (lsb, bits), memory in zip(microop_places(self._accelerator), memories, strict=False):
-            index = ((microops >> lsb) & ((1 << bits) - 1)) + moved[memory]
-            if index.max() >= 1 << bits:
+            index = (microops >> lsb) & ((1 << bits) - 1)
+            by = moves[memory].of(index)
+            if (index + by).max() >= 1 << bits:
                 raise _DoesNotFitError
-            microops = microops + (moved[memory] << lsb)
+            microops = microops + (by << lsb)
         return microops
 
     def _finish(self, found: list[PlacedLaunch], table: _Table, address: int) -> None:
@@ -242,15 +266,3 @@ class _Row:
             put_field(words, rows, self._accelerator.field(of, name), values)
         except ValueError:
             raise _DoesNotFitError from None
-
-
-def _extents(own: _Own | None, memories: int) -> Int64:
-    """The first and the last element (2, memories) that a launch touches; nothing of one that stays where it is."""
-    found = np.zeros((2, memories), np.int64)
-    if own is None:
-        return found
-    for memory in range(memories):
-        which = own.touches.memory == memory
-        if which.any():
-            found[:, memory] = own.touches.begin[which].min(), own.touches.end[which].max()
-    return found

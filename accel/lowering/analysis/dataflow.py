@@ -23,13 +23,15 @@ class CompositeUse:
     """The call of a composite: whether its first operand comes from the host, and what it is given as a bias.
 
     ``bias`` is the largest magnitude of that; 0 where it has none. ``padded``: what reads its result pads it, or loads
-    do where they can. ``operands`` are the composites whose results its own are, by name; "" of all else.
+    do where they can. ``operands`` are the composites whose results its own are, by name; "" of all else, where it is
+    ``parted`` from those before: the host makes an operand of results of theirs.
     """
 
     from_host: bool
     bias: int
     padded: Padded = "never"
     operands: tuple[str, ...] = ()
+    parted: bool = False
 
     def wants_border(self, capabilities: Capabilities) -> bool:
         """Whether readers want something around the result in DRAM, and can read it there."""
@@ -49,6 +51,7 @@ def composite_uses(
     calls: dict[relax.Var, ir.Call] = {}
     made, enclosed = set[relax.Var](), dict[relax.Var, relax.Var]()
     padded: dict[relax.Var, Padded] = {}
+    hosted = set[relax.Var]()  # what the host makes of results
     for binding in bindings:
         value = binding.value
         if is_composite_call(module, value) and str(module[value.op].attrs["op"]) in operators:
@@ -63,15 +66,24 @@ def composite_uses(
         elif padding_of(value) is not None and value.args[0] in calls:
             enclosed[binding.var] = value.args[0]
             made.add(binding.var)
+        elif isinstance(value, ir.Call) and not hosted.union(calls).isdisjoint(_operands(value)):
+            hosted.add(binding.var)
     return {
         str(call.op.name_hint): CompositeUse(
             call.args[0] not in made,
             _largest_bias(module[call.op], call),
             padded.get(var, "never"),
             tuple(_maker(operand, calls, enclosed) for operand in call.args if _is_activation(operand)),
+            not hosted.isdisjoint(call.args),
         )
         for var, call in calls.items()
     }
+
+
+def _operands(call: ir.Call) -> list[relax.Var]:
+    """The variables that an operator takes, those of a tuple too."""
+    found = [each for argument in call.args for each in (argument if isinstance(argument, relax.Tuple) else [argument])]
+    return [each for each in found if isinstance(each, relax.Var)]
 
 
 def _is_activation(operand: relax.Expr) -> bool:

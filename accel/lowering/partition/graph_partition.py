@@ -14,7 +14,7 @@ from accel.lowering.kinds.region_kind import PlanRequest
 from accel.lowering.kinds.registry import plan_region
 from accel.lowering.partition.autotune import Measure, autotune
 from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
-from accel.lowering.partition.joined_trials import MeasureRow, tune_joined
+from accel.lowering.partition.joined_trials import ExpectRows, MeasureRow, tune_joined
 from accel.lowering.partition.launch_rows import launches_of, without_neighbours
 from accel.lowering.partition.residual_fusion import fused_additions
 from accel.region.kinds import Region
@@ -50,12 +50,14 @@ class JoinedPrices:
         measure: times launches with those around them; None: the prices decide.
         trials: how many at most.
         least_tile: of the cycles of all layers, those of a tile for a trial.
+        expect: is told of launches that will be timed.
     """
 
     behind: TilingCost | None
     measure: MeasureRow | None = None
     trials: int = 0
     least_tile: float = 0.0
+    expect: ExpectRows = lambda _rows: None
 
 
 def partition(
@@ -108,7 +110,9 @@ def choose_regions(
     chosen = autotune({name: options[name] for name in options if name in alone}, measure, exact)
     chosen |= autotune({name: options[name] for name in options if name not in alone}, None)
     if joined is not None and joined.measure is not None:
-        chosen |= tune_joined(options, chosen, launches, joined.measure, joined.trials, joined.least_tile)
+        chosen |= tune_joined(
+            options, chosen, launches, joined.measure, joined.trials, joined.least_tile, joined.expect
+        )
     chosen = {name: chosen[name] for name in options}
     return RegionChoice(chosen, taken_in, reasons)
 

@@ -14,7 +14,11 @@ from accel.region.kinds import Region, TilingOption
 MeasureRow = Callable[[Sequence[RowLaunch]], int | None]
 """Cycles of launches as they run as one, or None if that would take too long to say."""
 
+ExpectRows = Callable[[Sequence[Sequence[RowLaunch]]], None]
+"""Takes note of rows that will be timed, so that what they have may be made meanwhile."""
+
 _CLOSE_RATIO = 1.2  # of prices: a seam may cost a fifth of a small layer
+_SEVERAL = 2  # launches
 _MOST_OTHERS = 4  # tilings of a layer beside the one that is taken
 
 
@@ -25,6 +29,7 @@ def tune_joined(
     measure: MeasureRow,
     most: int,
     least_tile: float,
+    expect: ExpectRows = lambda _rows: None,
 ) -> dict[str, Region]:
     """Returns the regions that take the fewest cycles with those around them.
 
@@ -36,21 +41,28 @@ def tune_joined(
         most: trials, those of layers with the longest tiles first.
         least_tile: of the cycles of all layers, those of a tile for a trial: a seam shows no more than its load and its
             store.
+        expect: is told what will be timed, as far as that is known, when a row has been.
     """
     names, regions = list(operands), dict(chosen)
     prices = {name: _price(options[name], regions[name]) for name in names}
     least = least_tile * sum(prices.values())
     tiles = {name: prices[name] / regions[name].tiles for name in names}
-    left = most
-    for name in sorted(names, key=lambda name: -tiles[name]):
-        if tiles[name] < least or left <= 0:
-            break
-        others = _others(options[name], regions[name])[: min(left, _MOST_OTHERS)]
-        around = row_around(names, operands, regions, name) if others else []
-        if len(around) < 2 or (now := measure(around)) is None:
+    order = [name for name in sorted(names, key=lambda name: -tiles[name]) if tiles[name] >= least]
+    others = {name: _others(options[name], regions[name])[:_MOST_OTHERS] for name in order}
+    alone = {name for name in order if len(row_around(names, operands, regions, name)) < _SEVERAL}
+    tried = [name for name in order if others[name] and name not in alone]
+    trials = [(name, other) for name in tried for other in others[name]][:most]
+    left, told = most, False
+    for name in tried:
+        now = measure(row_around(names, operands, regions, name)) if left > 0 else None
+        if now is None:
             continue
-        left -= len(others)
-        for other in others:
+        if not told:
+            told = True
+            expect([row_around(names, operands, regions | {each: other}, each) for each, other in trials])
+        some = others[name][:left]
+        left -= len(some)
+        for other in some:
             cycles = measure(row_around(names, operands, regions | {name: other}, name))
             if cycles is not None and cycles < now:
                 now, regions[name] = cycles, other

@@ -22,6 +22,8 @@ class RowLaunch:
 def launches_of(graph: CompositeGraph, joined: Mapping[str, int], regions: Collection[str]) -> dict[str, list[str]]:
     """Returns the composites whose results each launch reads, by its name and in its order; "" of what the host makes.
 
+    Of a launch that the host parts from those before it, all are "".
+
     Args:
         graph: the composites.
         joined: the contractions that additions take in, as places among their operands, by name.
@@ -35,7 +37,7 @@ def launches_of(graph: CompositeGraph, joined: Mapping[str, int], regions: Colle
         if pair is not None and pair.made in joined:
             taken = graph.composites[pair.made].use.operands
             operands = [*taken[:1], *operands[1 - pair.place : 2 - pair.place]]
-        found[name] = operands
+        found[name] = [""] * len(operands) if placed.use.parted else operands
     return found
 
 

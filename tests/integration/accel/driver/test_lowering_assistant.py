@@ -15,6 +15,7 @@ from accel.driver.trials.region_timer import RegionTimer
 from accel.errors import UnsupportedShape
 from accel.lowering.codegen.region_cache import LoweredBeside, RegionCache
 from accel.lowering.codegen.region_lowering import Lower
+from accel.lowering.codegen.region_object import dump_object
 from accel.lowering.ir.function_attributes import dump_region, region_functions, region_of
 from accel.region.kinds import AnyRegion
 from tests.helpers.models.build_models import lower, regions
@@ -141,3 +142,20 @@ def test_why_a_region_cannot_be_lowered_is_said_by_the_job() -> None:
         cache.lower(name)
     with pytest.raises(UnsupportedShape, match="the second"):
         cache.lowered()
+
+
+def test_objects_that_are_expected_are_as_lowered_here(assistant: LoweringAssistant, layers: list[AnyRegion]) -> None:
+    """Whether the process lowers them, or is gone and the job has to."""
+    line, other = socket.socketpair()
+    other.close()
+    here = RegionTimer(Target(VTA))
+    for helper in (assistant, LoweringAssistant(line)):
+        beside = RegionTimer(Target(VTA), assistant=helper)
+        beside.expect(layers)
+        for region in layers:
+            one, made = here.object_of(region), beside.object_of(region)
+            assert one is not None
+            assert made is not None
+            assert dump_object(made) == dump_object(one)
+            assert isinstance(beside.lowered[dump_region(region)], bytes) == (helper is assistant)
+    line.close()

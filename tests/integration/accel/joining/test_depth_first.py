@@ -40,6 +40,22 @@ def machine(name: str, *texts: tuple[str, str]) -> Accelerator:
     return parse_accelerator(text.encode())
 
 
+def with_floats(accelerator: Accelerator) -> Accelerator:
+    """A document with the float32 memory and the vector unit of ``float-array``, in larger words."""
+    machine, other = (
+        each.model_dump(mode="json", exclude_none=True)
+        for each in (accelerator, parse_accelerator((MACHINES / "float-array.yaml").read_bytes()))
+    )
+    machine["memories"] += [memory for memory in other["memories"] if memory["name"] == "v"]
+    machine["units"].append("vector")
+    for each in other["instructions"]:
+        if each["name"].startswith(("load_v", "store_v", "vector")):
+            each["unit"] = "output" if each["unit"] == "store" else each["unit"]
+            each["fields"][0]["value"] += 100  # opcodes of its own
+            machine["instructions"].append(each)
+    return parse_accelerator(machine | {"name": "feature-memory-floats", "word_bits": other["word_bits"]})
+
+
 SMALL = machine("feature-memory", ("depth: 8192 # 128 KiB", "depth: 1024"), ("depth: 1024 # 64 KiB", "depth: 256"))
 LARGE = machine("feature-memory", ("depth: 1024 # 64 KiB", "depth: 256"))
 IN_ORDER = machine(
@@ -90,14 +106,15 @@ def chains(draw: st.DrawFn) -> onnx.ModelProto:
     return graph.model()
 
 
-def three_layers(size: int = 32) -> onnx.ModelProto:
-    """Convolutions of 16 channels, none of whose results fits into the small memory."""
+def three_layers(size: int = 32, last: str | None = None) -> onnx.ModelProto:
+    """Convolutions of 16 channels, none of whose results fits into the small memory; ``last`` is an operator behind."""
     random, graph = np.random.default_rng(0), Graph("three")
     x = graph.input("x", (1, 16, size, size))
     for number in range(3):
         weights = graph.constant(f"w{number}", random.normal(0, 0.1, (16, 16, 3, 3)).astype(np.float32))
         x = graph.node("Relu", f"relu{number}", [graph.node("Conv", f"conv{number}", [x, weights], pads=[1] * 4)])
-    graph.output(graph.node("GlobalAveragePool", "mean", [x]), (1, 16, 1, 1))
+    x = graph.node("GlobalAveragePool", "mean", [x])
+    graph.output(x if last is None else graph.node(last, "last", [x]), (1, 16, 1, 1))
     return graph.model()
 
 
@@ -186,6 +203,16 @@ def test_stripes_where_results_do_not_fit(tmp_path: Path) -> None:
     assert {layer.name.split("#")[0] for layer in striped.layers if "#" in layer.name} <= set(chain.launches)
     assert striped.bound.cycles <= striped.cycles
     assert not ran(three_layers(), LARGE, tmp_path / "large").dram.depth_first
+
+
+@pytest.mark.slow
+def test_results_of_floats_are_compared_where_launches_are_cut(tmp_path: Path) -> None:
+    """Catches bounds that are held against another launch's result, as the launches of stripes are more than layers."""
+    report = ran(three_layers(last="Sigmoid"), with_floats(SMALL), tmp_path)
+    assert report.dram.depth_first
+    assert sum("#" in layer.name for layer in report.layers) > 3
+    assert [(each.elements, each.independent) for each in report.floats] == [(16 * 32 * 32, True), (16, True)]
+    assert 0 < report.floats[1].bound_used < 1
 
 
 @pytest.mark.slow

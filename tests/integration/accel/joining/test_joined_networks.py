@@ -17,9 +17,12 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import SimulationError
 from accel.isa.family_registry import family_of
+from accel.joining import joined_launches
 from accel.joining.joined_launches import join_launches
+from accel.program.program_model import Launch
 from accel.program_files.program_container import load_program
 from accel.simulate.engine import simulate
+from examples.graph import Graph
 from examples.networks import build
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.integration.accel.driver.test_random_networks import ACCELERATORS, networks
@@ -40,6 +43,13 @@ def ran_both_ways(model, accelerator):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(compile_stages, "join_launches", lambda program, _family: program)
         return joined, ran(model, accelerator, "joined")
+
+
+def ran_without(step, instead, model, accelerator):
+    """What :func:`ran` returns of a job that joins launches in another way."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(joined_launches, step, instead)
+        return ran(model, accelerator, "joined")
 
 
 def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
@@ -113,7 +123,8 @@ def test_what_is_put_between_takes_the_token_that_it_passes_on():
 def test_layers_have_places_of_their_own_and_end_in_parts():
     """Catches layers that wait for the one before to leave the chip, for its whole last tile, or for micro-ops.
 
-    And tilings that are chosen as if each had its beginning and its end to itself.
+    And tilings that are chosen as if each had its beginning and its end to itself, and a first product that waits for
+    what its epilogue needs.
     """
     network, accelerator = build("keyword_spotting"), load_accelerator("vta")
     (report, program, _), (_, separate, _) = ran_both_ways(network, accelerator)
@@ -125,3 +136,31 @@ def test_layers_have_places_of_their_own_and_end_in_parts():
     assert any(step.moved for step in program.steps if hasattr(step, "joined"))
     assert len(program.words) > len(separate.words)  # ends in parts
     assert report.cycles <= 1.1 * report.bound.cycles <= 0.9 * apart.cycles
+    late, _, _ = ran_without("with_needed_first", lambda launch: launch, network, accelerator)
+    assert report.cycles < late.cycles
+
+
+@pytest.mark.slow
+def test_weights_are_loaded_ahead_of_other_launches():
+    """Catches a dense layer's weights behind a pooling that waits for the last store, and more contexts that race."""
+    random, graph = np.random.default_rng(0), Graph("ahead")
+    x = graph.input("x", (1, 64, 14, 14))
+    kernel = graph.constant("kernel", random.normal(0, 0.05, (128, 64, 3, 3)).astype(np.float32))
+    x = graph.node(
+        "Flatten", "flat", [graph.node("GlobalAveragePool", "mean", [graph.node("Conv", "conv", [x, kernel])])]
+    )
+    dense = graph.constant("dense", random.normal(0, 0.1, (128, 512)).astype(np.float32))
+    graph.output(graph.node("MatMul", "last", [x, dense]), (1, 512))
+    accelerator = load_accelerator("vta")
+    report, program, outputs = ran(graph.model(), accelerator, "joined")
+    assert report.verified
+    assert_ordered(program)
+    loaded = 512 * 128 / accelerator.dram.bus_bytes  # cycles
+    behind, _, others = ran_without("with_prefetched_loads", lambda *_: None, graph.model(), accelerator)
+    assert report.cycles < behind.cycles - 0.8 * loaded
+    for name, output in outputs.items():
+        np.testing.assert_array_equal(output, others[name])
+    conv, *_, last = (step for step in program.steps if isinstance(step, Launch))
+    own = {program.origins[at].function for at in program.origin[last.begin : last.begin + last.count]}
+    ahead = {program.origins[at].function for at in program.origin[conv.begin : conv.begin + conv.count]}
+    assert own & ahead

@@ -52,6 +52,25 @@ def test_what_costs_much_more_is_not_tried_and_no_more_are_tried_than_may_be() -
     assert asked == [[8, 8], [4, 8]]
 
 
+def test_rows_are_told_before_they_are_timed() -> None:
+    """Catches trials whose regions nobody has lowered meanwhile, and rows that are told in vain."""
+    told, asked = list[list[int]](), list[list[int]]()
+
+    def measure(row: Sequence[RowLaunch]) -> int:
+        asked.append(rows(row))
+        return 100
+
+    def expect(ahead: Sequence[Sequence[RowLaunch]]) -> None:
+        assert len(asked) == 1
+        told.extend(map(rows, ahead))
+
+    given = {name: options(100, 110, 119) for name in "ab"}
+    chosen = {name: ranked[0].region for name, ranked in given.items()}
+    tune_joined(given, chosen, {"a": [""], "b": ["a"]}, measure, 3, 0.01, expect)
+    assert told == [[4, 8], [2, 8], [8, 4]]
+    assert asked == [[8, 8], *told[:2], [8, 8], told[2]]
+
+
 def test_a_launch_between_host_steps_and_short_tiles_are_not_tried() -> None:
     given = {"a": options(100, 101), "b": options(1, 1.1)}
     chosen = {name: ranked[0].region for name, ranked in given.items()}
