@@ -32,6 +32,7 @@ from accel.lowering.vector.attention_choice import (
 )
 from accel.lowering.vector.block_statements import UnsaidError
 from accel.lowering.vector.covered_operators import CoveredOperator
+from accel.lowering.vector.fewer_statements import in_fewer_statements
 from accel.lowering.vector.inlined_conditions import BOOL, Conditions
 from accel.lowering.vector.instruction_cover import (
     UncoverableError,
@@ -110,7 +111,8 @@ class _Placement:
         host_nodes: Mapping[str, str],
         fused: Sequence[Attention],
     ) -> None:
-        self._module, self._accelerator, self._home, self._operators = module, target.accelerator, home, operators
+        self._module, self._target, self._home, self._operators = module, target, home, operators
+        self._accelerator = target.accelerator
         self._contraction = target.contraction
         main = module["main"]
         self._bindings = [binding for block in main.body.blocks for binding in block.bindings]
@@ -320,7 +322,7 @@ class _Placement:
         alone = Group(self._home)
         self._join(alone, var, operator, given)
         statements, _, _ = self._statements(alone)
-        program = cut_program(statements, self._accelerator)
+        program = cut_program(statements, self._target)
         if program is None:
             return False
         cycles, otherwise = self._priced([VectorRegion(program), region])
@@ -419,9 +421,10 @@ class _Placement:
 
     def _program(self, statements: Statements) -> VectorProgram:
         """A program in its best tiles; where these are priced the fastest of some, as far as that can be said."""
+        statements = in_fewer_statements(statements, self._target)
         found = self._priced_programs(statements) if statements.is_priced else []
         if not found:
-            program = cut_program(statements, self._accelerator)
+            program = cut_program(statements, self._target)
             assert program is not None, "the smallest tile fits"
             return program
         cycles = self._priced([VectorRegion(program) for _, program in found])
