@@ -22,6 +22,8 @@ from accel.region.kinds import Views
 from accel.region.vector_program import UNIT, VectorProgram, VectorTensor
 
 _BUS_CYCLES = "ceil(bytes / bus_bytes)"  # of a copy that does not say how long it is on the bus
+_ROOMY = 3  # copies of a buffer with which loads wait for no stores that wait for the bus
+_HELD_UP = 0.25  # of what the one of them that takes less is on the bus, which they wait else
 _Fields = tuple[tuple[str, int], ...]
 
 
@@ -93,7 +95,7 @@ class ProgramCycles:
         read: dict[str, float] = {}
         begun: dict[str, float] = {}
         busy: dict[str, float] = {}
-        bus = 0.0
+        bus: dict[str, float] = {}
         for step in steps:
             if step.form not in known:
                 known[step.form] = self._form_cycles(step.form, tile)
@@ -108,9 +110,13 @@ class ProgramCycles:
             if not step.once:
                 begun.setdefault(step.writes, start)
                 busy[step.unit] = busy.get(step.unit, 0.0) + cycles
-                bus += beats
+                bus[step.unit] = bus.get(step.unit, 0.0) + beats
         held = [(max(ready[name], read.get(name, 0.0)) - start) / contexts for name, start in begun.items()]
-        return _TileCycles(max(units.values()), max(*busy.values(), *held, bus))
+        waits = max(*held, sum(bus.values()))
+        if contexts < _ROOMY and sum(map(bool, bus.values())) > 1:
+            waits += min(filter(None, bus.values())) * _HELD_UP
+        further = max(*busy.values(), waits)
+        return _TileCycles(max(units.values()), further)
 
     def _form_cycles(self, form: _Form, tile: Sequence[int]) -> tuple[float, float]:
         """The cycles of a statement of a tile, and those on a bus that units share."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.memories import Memory
 from accel.accelerator.target import Target
 from accel.errors import CompileError
@@ -14,6 +14,7 @@ from accel.region.kinds import Views
 from accel.region.tilings import tile_extents
 from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor, loaded_once
 
+_MOST_CONTEXTS = 3
 _MOST_TILES = 32  # times as many as the largest tiles that fit: loads and stores overlap but for so little then
 
 
@@ -110,7 +111,7 @@ def _cheapest(
     """
     accelerator, cycles = target.accelerator, target.derived(ProgramCycles)
     extents = next(iter(uncut.values())).extents
-    able: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    able: dict[tuple[tuple[int, ...], int], list[tuple[int, ...]]] = {}
     few = 0
     for tile in sorted(_tiles(extents, rows), key=lambda tile: _count(extents, tile)):
         cut = tuple(axis for axis, extent in enumerate(extents) if tile[axis] < extent)
@@ -119,22 +120,35 @@ def _cheapest(
             break
         if not suits(tile) or any(tile[axis] % count for axis, count in lanes.items()):
             continue
-        if fits(uncut[cut], tile, accelerator):
-            able.setdefault(cut, []).append(tile)
-            few = few or _count(extents, tile)
+        for contexts in _contexts(uncut[cut], _count(extents, tile), accelerator):
+            if fits(replace(uncut[cut], contexts=contexts), tile, accelerator):
+                able.setdefault((cut, contexts), []).append(tile)
+                few = few or _count(extents, tile)
+    made = {(cut, contexts): replace(uncut[cut], contexts=contexts) for cut, contexts in able}
     try:
-        found = {cut: cycles.of_tiles(uncut[cut], tiles, views) for cut, tiles in able.items()}
+        found = {key: cycles.of_tiles(made[key], tiles, views) for key, tiles in able.items()}
     except CompileError:  # no instruction does a statement, whatever the tiles
         return None
     priced = [
-        (price, _count(extents, tile), cut, tile)
-        for cut, tiles in able.items()
-        for price, tile in zip(found[cut], tiles, strict=True)
+        (price, _count(extents, tile), -made[key].contexts, key, tile)
+        for key, tiles in able.items()
+        for price, tile in zip(found[key], tiles, strict=True)
     ]
     if not priced:
         return None
-    _, _, cut, tile = min(priced)
-    return replace(uncut[cut], tile=tile)
+    *_, best, tile = min(priced)
+    return replace(made[best], tile=tile)
+
+
+def _contexts(program: VectorProgram, tiles: int, accelerator: Accelerator) -> Sequence[int]:
+    """How many copies of each buffer may be worth their place.
+
+    With three a tile loads while the one before computes, and the one before that is still stored. What waits for
+    tokens waits for two.
+    """
+    if isinstance(accelerator.synchronisation, TokenSync) or tiles < _MOST_CONTEXTS:
+        return (program.contexts,)
+    return (program.contexts, _MOST_CONTEXTS)
 
 
 def _count(extents: Sequence[int], tile: Sequence[int]) -> int:
