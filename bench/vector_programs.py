@@ -1,8 +1,9 @@
 """How near vector programs come to their bounds: single operators of several shapes, and blocks of transformers.
 
 Each vector program is timed as a launch by itself, and its cycles are given as multiples of two bounds: what its
-statements need however it is cut (lanes, reads and writes), and the same with what nothing overlaps, the first load and
-the last store (``accel/lowering/vector/program_bounds.py``). Beside them stand the cycles of its units.
+statements need however it is cut (lanes, reads and writes), and what a program of equal tiles needs, of which the first
+has its loads and the last its stores alone (``accel/lowering/vector/program_bounds.py``). Beside them stand cycles of
+its units.
 
 ``python bench/vector_programs.py [PATTERN] [--accelerator NAME]``: of the cases that a pattern is found in, the worst
 programs first.
@@ -54,7 +55,7 @@ class Measured:
     count: int
     cycles: int
     bound: float
-    with_ends: float
+    in_tiles: float
     busy: dict[str, int]
     tile: Shape
     extents: Shape
@@ -139,19 +140,19 @@ def measure(case: str, model: onnx.ModelProto, target: Target) -> list[Measured]
         bound, info, program = program_bound(region.shape, target), infos[str(run.var.name)], region.shape
         busy = {unit: cycles for unit, cycles in timing.busy.items() if cycles} | {"bus": round(bound.bus)}
         found[key] = Measured(
-            case, info.name, 1, timing.cycles, bound.cycles, bound.with_ends, busy, program.tile, program.extents
+            case, info.name, 1, timing.cycles, bound.cycles, bound.in_tiles, busy, program.tile, program.extents
         )  # fmt: skip
     return [Measured(**{**vars(each), "count": counts[key]}) for key, each in found.items()]
 
 
 def _line(programs: Sequence[Measured]) -> str:
     """The programs of a case together."""
-    sums = np.array([[each.cycles, each.bound, each.with_ends] for each in programs]) * np.array(
+    sums = np.array([[each.cycles, each.bound, each.in_tiles] for each in programs]) * np.array(
         [[each.count] for each in programs]
     )
     cycles, bound, ends = sums.sum(axis=0)
-    worst = max(programs, key=lambda each: each.cycles / each.with_ends)
-    times = worst.cycles / worst.bound, worst.cycles / worst.with_ends
+    worst = max(programs, key=lambda each: each.cycles / each.in_tiles)
+    times = worst.cycles / worst.bound, worst.cycles / worst.in_tiles
     figures = f"{programs[0].case:28}{cycles:10,.0f}{cycles / bound:8.2f}{cycles / ends:8.2f}"
     return f"{figures}   {times[0]:.2f} {times[1]:.2f} {worst.name} ({worst.cycles:,} cycles)"
 
@@ -165,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--worst", type=int, default=20)
     given = parser.parse_args(arguments)
     target, every = Target(load_accelerator(given.accelerator)), list[Measured]()
-    print(f"{'':28}{'cycles':>10}{'/bound':>8}{'/ends':>8}   its worst program")
+    print(f"{'':28}{'cycles':>10}{'/bound':>8}{'/tiles':>8}   its worst program")
     for case, build in cases():
         if not re.search(given.pattern, case):
             continue
@@ -177,9 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(_line(programs) if programs else f"{case:28}no vector program", flush=True)
         every += programs
     print("\nthe worst")
-    for each in sorted(every, key=lambda each: -each.cycles / each.with_ends)[: given.worst]:
+    for each in sorted(every, key=lambda each: -each.cycles / each.in_tiles)[: given.worst]:
         shares = ", ".join(f"{unit} {cycles:,}" for unit, cycles in each.busy.items())
-        figures = f"{each.cycles / each.bound:6.2f}{each.cycles / each.with_ends:6.2f}{each.cycles:9,}"
+        figures = f"{each.cycles / each.bound:6.2f}{each.cycles / each.in_tiles:6.2f}{each.cycles:9,}"
         print(f"{figures}  {each.case}: {each.name} {each.extents} in {each.tile}; {shares}")
 
 

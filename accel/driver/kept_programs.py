@@ -218,7 +218,7 @@ class KeptPrograms:
 
 
 def _decides_by_time(accelerator: Accelerator, options: Options) -> bool:
-    """Whether cycles decide more than the choice of regions: what stays on the chip, tiles of vector programs, moves."""
+    """Whether cycles decide more than the choice of regions: what stays on the chip, or how vector programs are cut."""
     if options.on_chip == "auto" and can_keep(accelerator, family_of(accelerator)):
         return True
     return runs_programs(Target(accelerator))

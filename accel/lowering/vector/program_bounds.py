@@ -7,7 +7,7 @@ the largest of these loses nothing to tiles, latencies, pipelines and waits.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,9 @@ from accel.util.arrays import Float64
 _BUS_CYCLES = "ceil(bytes / bus_bytes)"
 
 
+_MOST_TILES = 256  # that are thought of
+
+
 @dataclass(frozen=True)
 class ProgramBound:
     """Cycles that no tiles of a program go below.
@@ -33,13 +36,17 @@ class ProgramBound:
     Attributes:
         units: of each unit: of what computes for all iterations, of what copies for one copy of each tensor.
         bus: on a bus that units share, all copies together; 0 where they share none.
-        ends: before the first arithmetic and behind the last: the shortest load, and the shortest store.
-        computes: those of the busiest unit that computes.
+        latency: of the shortest load, before its first element.
+        moved: cycles of loads without that, and of stores.
+        begins: beside its iterations of each instruction that computes, those of all statements.
+        computes: of the busiest unit that computes.
     """
 
     units: Mapping[str, float]
     bus: float
-    ends: float
+    latency: float
+    moved: float
+    begins: float
     computes: float
 
     @property
@@ -48,16 +55,23 @@ class ProgramBound:
         return max([*self.units.values(), self.bus])
 
     @property
-    def with_ends(self) -> float:
-        """The same, and with what lies before and behind: nothing computes before a load ends, or behind a store."""
-        return max(self.cycles, self.computes + self.ends)
+    def in_tiles(self) -> float:
+        """The same for a program of equal tiles, of which the first has its loads and the last its stores alone.
+
+        The more there are the less is loaded and stored alone, and the more instructions begin.
+        """
+        tiles = np.arange(1, _MOST_TILES + 1)
+        alone = self.latency + self.moved / tiles
+        return max(self.cycles, float((alone + self.computes + (tiles - 1) * self.begins).min()))
 
 
 def program_bound(program: VectorProgram, target: Target) -> ProgramBound:
     """Returns the bound of a program, its statements being what they are."""
     accelerator, operations = target.accelerator, target.derived(ProgramOperations)
     units: dict[str, float] = {}
-    bus, shortest, computing = 0.0, dict[str, float](), dict[str, float]()
+    computing: dict[str, float] = {}
+    latencies: dict[str, list[float]] = {"load": [], "store": []}
+    bus = moved = begins = 0.0
     for statement in program.parsed:
         if statement.combiner is None and statement.value == statement.target:
             continue
@@ -66,14 +80,17 @@ def program_bound(program: VectorProgram, target: Target) -> ProgramBound:
         if isinstance(instruction, Copy):
             cycles, beats = _copied(statement, program, instruction, accelerator)
             least, _ = _cost_of_copy(instruction, 1, accelerator)
-            shortest[instruction.direction] = min(least, shortest.get(instruction.direction, math.inf))
-            bus += beats
+            latencies[instruction.direction].append(least)
+            bus, moved = bus + beats, moved + cycles - least
         else:
             assert isinstance(instruction, Compute)
-            cycles = _computed(statement, program, instruction, meaning.typed.statement.target.name, accelerator)
+            written = meaning.typed.statement.target.name
+            cycles, begin = _computed(statement, program, instruction, written, accelerator)
             computing[instruction.unit] = computing.get(instruction.unit, 0.0) + cycles
+            begins += begin
         units[instruction.unit] = units.get(instruction.unit, 0.0) + cycles
-    return ProgramBound(units, bus, sum(shortest.values()), max(computing.values(), default=0.0))
+    latency = sum(min(each, default=0.0) for each in latencies.values())
+    return ProgramBound(units, bus, latency, moved, begins, max(computing.values(), default=0.0))
 
 
 def _copied(statement: Statement, program: VectorProgram, copy: Copy, accelerator: Accelerator) -> tuple[float, float]:
@@ -104,8 +121,8 @@ def _cost_of_copy(copy: Copy, nbytes: int, accelerator: Accelerator) -> tuple[fl
 
 def _computed(
     statement: Statement, program: VectorProgram, instruction: Compute, written: str, accelerator: Accelerator
-) -> float:
-    """Cycles of all iterations of a statement, each at the fastest that the instruction can be.
+) -> tuple[float, float]:
+    """Cycles of all iterations of a statement, each at the fastest that the instruction can be, and of its beginning.
 
     A loop in which the target stays is over what is reduced, and has no more iterations than that.
     """
@@ -113,25 +130,30 @@ def _computed(
     reduced = math.prod(program.extents[int(axis[1:])] for axis in statement.reduced)
     cost = parse_cost(instruction.cycles or "1")
     numbers = [int(node.value) for node in walk(cost.tree) if isinstance(node, Literal) and node.value > 1]
-    options = []
-    for loop in instruction.loops:
-        most = every // reduced if loop.moves(written) else reduced
-        options.append([*_extents(min(most, most_iterations(loop, instruction, accelerator)), numbers)])
-    grid = np.array(list(itertools.product(*options)), np.float64).reshape(-1, len(options)).T
     names, dram = cost_fields(accelerator, instruction), accelerator.dram
-    columns: dict[str, Float64] = {
-        "read_latency": np.float64(dram.read_latency) * np.ones(1),
-        "bus_bytes": np.float64(dram.bus_bytes) * np.ones(1),
-    }
-    for loop, extents in zip(instruction.loops, grid, strict=True):
-        columns |= dict.fromkeys((loop.extent, *loop.repeated_in), extents)
-    known = {name: columns.get(names.get(name, name), np.zeros(1)) for name in cost.names}
-    own = math.prod(
-        accelerator.memory(operand.memory).element_count
-        for name, operand in instruction.operands.items()
-        if name == written
-    )
-    return every * float((cost.evaluate(known) / grid.prod(axis=0)).min()) / own
+
+    def costs(most: Sequence[int]) -> tuple[Float64, Float64]:
+        """The costs of instructions by the extents of their loops, and their iterations."""
+        options = [sorted({*_extents(each, numbers)}) for each in most]
+        grid = np.array(list(itertools.product(*options)), np.float64).reshape(-1, len(options)).T
+        columns: dict[str, Float64] = {
+            "read_latency": np.float64(dram.read_latency) * np.ones(1),
+            "bus_bytes": np.float64(dram.bus_bytes) * np.ones(1),
+        }
+        for loop, extents in zip(instruction.loops, grid, strict=True):
+            columns |= dict.fromkeys((loop.extent, *loop.repeated_in), extents)
+        known = {name: columns.get(names.get(name, name), np.zeros(1)) for name in cost.names}
+        return cost.evaluate(known), np.asarray(grid.prod(axis=0))
+
+    widest = [most_iterations(loop, instruction, accelerator) for loop in instruction.loops]
+    stays = [not loop.moves(written) for loop in instruction.loops]
+    wide = [min(most, reduced) if stay else most for most, stay in zip(widest, stays, strict=True)]
+    own_loops = [min(most, reduced if stay else every // reduced) for most, stay in zip(widest, stays, strict=True)]
+    of_wide, of_own = costs(wide), costs(own_loops)
+    fastest = float((of_wide[0] / of_wide[1]).min())
+    begin = max(float((of_own[0] - fastest * of_own[1]).min()), 0.0)
+    element = accelerator.memory(instruction.operands[written].memory).element_count
+    return every * fastest / element + begin, begin
 
 
 def _extents(most: int, numbers: list[int]) -> Iterator[int]:

@@ -6,7 +6,7 @@ else. What a program takes is timed where that is asked (:mod:`accel.lowering.mo
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from accel.lowering.inject.hardware_loops import LoopAxis, hardware_loops, most_
 from accel.lowering.kinds.program_operations import ProgramOperations
 from accel.region.affine_view import AffineView
 from accel.region.kinds import Views
-from accel.region.vector_program import UNIT, VectorProgram, VectorTensor
+from accel.region.vector_program import UNIT, VectorProgram, VectorTensor, turned_axes
 
 _BUS_CYCLES = "ceil(bytes / bus_bytes)"  # of a copy that does not say how long it is on the bus
 _ROOMY = 3  # copies of a buffer with which loads wait for no stores that wait for the bus
@@ -76,6 +76,24 @@ class ProgramCycles:
         steps = sorted(self._steps(program, views), key=lambda step: not step.once)  # what all share comes first
         return [self._cycles(program, steps, tile) for tile in tiles]
 
+    def turned(self, program: VectorProgram) -> VectorProgram:
+        """Returns a program with the last axis of each statement walked outside the others where that is faster."""
+        numbers = [
+            number
+            for number, statement in enumerate(program.parsed)
+            if isinstance(self._operations.first(statement, program).instruction, Compute)
+            and self._is_turned(self._form(statement, program, {}), program.tile)
+        ]
+        return replace(program, turned=tuple(numbers))
+
+    def _is_turned(self, form: _Form, tile: Sequence[int]) -> bool:
+        """Whether a nest takes fewer cycles with its last axis outside, where each element of a memory is a number."""
+        instruction = self._accelerator.instructions[form.instruction]
+        if len(form.axes) == 1 or not isinstance(instruction, Compute) or self._lanes(instruction, form) > 1:
+            return False
+        turned = replace(form, axes=turned_axes(form.axes))
+        return self._nest_cycles(turned, tile)[0] < self._nest_cycles(form, tile)[0]
+
     def _cycles(self, program: VectorProgram, steps: Sequence[_Step], tile: Sequence[int]) -> float:
         counts = [extent // part for extent, part in zip(program.extents, tile, strict=True)]
         first = self._tile(steps, tile, program.contexts)
@@ -119,6 +137,12 @@ class ProgramCycles:
         return _TileCycles(max(units.values()), further)
 
     def _form_cycles(self, form: _Form, tile: Sequence[int]) -> tuple[float, float]:
+        """The cycles of a statement of a tile in its better order, and those on a bus that units share."""
+        if self._is_turned(form, tile):
+            form = replace(form, axes=turned_axes(form.axes))
+        return self._nest_cycles(form, tile)
+
+    def _nest_cycles(self, form: _Form, tile: Sequence[int]) -> tuple[float, float]:
         """The cycles of a statement of a tile, and those on a bus that units share."""
         instruction = self._accelerator.instructions[form.instruction]
         if isinstance(instruction, Copy):
@@ -148,10 +172,7 @@ class ProgramCycles:
 
     def _computed(self, instruction: Compute, form: _Form, tile: Sequence[int]) -> tuple[int, _Fields]:
         """How many instructions a nest takes, and the extents of each one's loops."""
-        lanes = max(
-            (self._accelerator.memory(instruction.operands[name].memory).element_count for name, _ in form.places),
-            default=1,
-        )
+        lanes = self._lanes(instruction, form)
         strides = {name: _strides(axes, tile, lanes) for name, axes in form.places}
         loops = [
             LoopAxis(extent, tuple(own.get(axis, 0) for own in strides.values()))
@@ -167,6 +188,11 @@ class ProgramCycles:
             times *= pieces
             fields |= dict.fromkeys((loop.extent, *loop.repeated_in), -(-extent // pieces))
         return times, tuple(fields.items())
+
+    def _lanes(self, instruction: Compute, form: _Form) -> int:
+        """How many numbers an element of its memories has."""
+        memories = (self._accelerator.memory(instruction.operands[name].memory) for name, _ in form.places)
+        return max((memory.element_count for memory in memories), default=1)
 
     def _copied(self, copy: Copy, form: _Form, tile: Sequence[int]) -> tuple[int, _Fields]:
         """How many instructions a copy takes, and the rows and columns of each."""

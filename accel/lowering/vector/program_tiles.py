@@ -137,7 +137,7 @@ def _cheapest(
     if not priced:
         return None
     *_, best, tile = min(priced)
-    return replace(made[best], tile=tile)
+    return cycles.turned(replace(made[best], tile=tile))
 
 
 def _contexts(program: VectorProgram, tiles: int, accelerator: Accelerator) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""Statements that take in others: what a store rounds and clips needs no statements of its own, and nothing else changes."""
+"""Statements that take in others: what a store rounds and clips needs no statements of its own."""
 
 from dataclasses import replace
 
