@@ -129,7 +129,7 @@ class _Fusion:
         """Whether a statement that makes an element may be computed where that is read, by one that stands there."""
         name = made.target.name
         alone = self._written[name] == self._read[name] == 1 and made.combiner is None and not made.reduced
-        if not alone or name in self._whole.results or access.indices != made.target.indices:
+        if not alone or name in self._whole.results or access.indices != made.target.indices or _turns(made):
             return False
         if not self._whole.tensors[name].memory:
             return False
@@ -190,6 +190,13 @@ def _operations(node: Expression) -> tuple[str, ...]:
         case Select():
             return ("select",)
     return ()
+
+
+def _turns(statement: Statement) -> bool:
+    """Whether a statement reads along its axes in another order than it writes: what reads its target need not then."""
+    places = {axis: place for place, axis in enumerate(statement.target.axes)}
+    orders = ([places[axis] for axis in access.axes if axis in places] for access in statement.accesses)
+    return any(order != sorted(order) for order in orders)
 
 
 def _is_even(number: float) -> bool:

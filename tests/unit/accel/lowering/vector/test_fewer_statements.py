@@ -87,6 +87,14 @@ def test_rounding_goes_behind_sums_with_even_numbers(npu: Target, zero_point: fl
         ]
 
 
+def test_what_turns_rows_into_columns_stays(npu: Target) -> None:
+    """A store would move each element by itself."""
+    whole = program("t1[a0, a1] = f32(x[a0, a1])", "u[a1, a0] = t1[a0, a1]", "y[a1, a0] = i8(u[a1, a0])")
+    tensors = {**whole.tensors, "u": VectorTensor("u", "float32", (1, 0), "v"), "y": VectorTensor("y", "int8", (1, 0))}
+    turned = replace(whole, tensors=tensors)
+    assert in_fewer_statements(turned, npu) == turned
+
+
 def test_copies_are_names(npu: Target) -> None:
     copied = [_LOAD, "t2[a0, a1] = t1[a0, a1]", "t3[a0, a1] = exp(t2[a0, a1])", "y[a0, a1] = i8(t3[a0, a1])"]
     assert texts(in_fewer_statements(program(*copied), npu))[1] == "t3[a0, a1] = exp(t1[a0, a1])"
