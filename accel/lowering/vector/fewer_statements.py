@@ -101,7 +101,7 @@ class _Fusion:
     def _best(self, number: int, statement: Statement) -> _Grown:
         """The statement that has taken in the most; itself where none does what it would do then."""
         best = _Grown(statement)
-        reached = [best]
+        reached = [] if _turns(statement) else [best]
         for _ in range(_MOST_TAKEN_IN):
             reached = [grown for each in reached for grown in self._taking_in(number, each)]
             for grown in (*reached, *(turned for each in reached for turned in self._rounded_last(each))):
@@ -193,7 +193,7 @@ def _operations(node: Expression) -> tuple[str, ...]:
 
 
 def _turns(statement: Statement) -> bool:
-    """Whether a statement reads along its axes in another order than it writes: what reads its target need not then."""
+    """Whether a statement reads along its axes in another order than it writes: what stands beside it need not then."""
     places = {axis: place for place, axis in enumerate(statement.target.axes)}
     orders = ([places[axis] for axis in access.axes if axis in places] for access in statement.accesses)
     return any(order != sorted(order) for order in orders)
