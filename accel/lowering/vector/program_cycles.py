@@ -66,6 +66,7 @@ class ProgramCycles:
         self._operations = target.derived(ProgramOperations)
         self._numbers = {instruction.name: place for place, instruction in enumerate(self._accelerator.instructions)}
         self._costs: dict[tuple[int, _Fields], tuple[float, float]] = {}
+        self._forms: dict[tuple[_Form, tuple[int, ...]], tuple[float, float]] = {}
 
     def of(self, program: VectorProgram, views: Views = ()) -> float:
         """Returns the cycles of a program in its tiles, whose tensors lie as ``views`` say."""
@@ -107,7 +108,7 @@ class ProgramCycles:
 
     def _tile(self, steps: Sequence[_Step], tile: Sequence[int], contexts: int) -> "_TileCycles":
         """What a tile takes: alone, and behind others."""
-        known: dict[_Form, tuple[float, float]] = {}
+        known, shape = self._forms, tuple(tile)
         units: dict[str, float] = {}
         ready: dict[str, float] = {}
         read: dict[str, float] = {}
@@ -115,9 +116,10 @@ class ProgramCycles:
         busy: dict[str, float] = {}
         bus: dict[str, float] = {}
         for step in steps:
-            if step.form not in known:
-                known[step.form] = self._form_cycles(step.form, tile)
-            cycles, beats = known[step.form]
+            key = step.form, shape
+            if key not in known:
+                known[key] = self._form_cycles(step.form, tile)
+            cycles, beats = known[key]
             buffers = (step.writes, *step.reads)
             start = max(
                 units.get(step.unit, 0.0), read.get(step.writes, 0.0), *(ready.get(name, 0.0) for name in buffers)

@@ -15,7 +15,7 @@ from accel.region.tilings import tile_extents
 from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor, loaded_once
 
 _MOST_CONTEXTS = 3
-_MOST_TILES = 32  # times as many as the largest tiles that fit: loads and stores overlap but for so little then
+_MOST_TILES = 16  # times as many as the largest tiles that fit: loads and stores overlap but for so little then
 
 
 @dataclass(frozen=True)
