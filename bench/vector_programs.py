@@ -2,7 +2,7 @@
 
 Each vector program is timed as a launch by itself, and its cycles are given as multiples of two bounds: what its
 statements need however it is cut (lanes, reads and writes), and what a program of equal tiles needs, of which the first
-has its loads and the last its stores alone (``accel/lowering/vector/program_bounds.py``). Beside them stand cycles of
+has a load and the last a store alone (``accel/lowering/vector/program_bounds.py``). Beside them stand cycles of
 its units.
 
 ``python bench/vector_programs.py [PATTERN] [--accelerator NAME]``: of the cases that a pattern is found in, the worst

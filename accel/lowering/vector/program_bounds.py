@@ -37,9 +37,9 @@ class ProgramBound:
         units: of each unit: of what computes for all iterations, of what copies for one copy of each tensor.
         bus: on a bus that units share, all copies together; 0 where they share none.
         latency: of the shortest load, before its first element.
-        moved: cycles of loads without that, and of stores.
+        moved: cycles of the shortest load without that, and of the shortest store.
         begins: beside its iterations of each instruction that computes, those of all statements.
-        computes: of the busiest unit that computes.
+        computes: of the busiest unit that computes, with what is loaded.
     """
 
     units: Mapping[str, float]
@@ -56,7 +56,7 @@ class ProgramBound:
 
     @property
     def in_tiles(self) -> float:
-        """The same for a program of equal tiles, of which the first has its loads and the last its stores alone.
+        """The same for a program of equal tiles, of which the first has a load and the last a store alone.
 
         The more there are the less is loaded and stored alone, and the more instructions begin.
         """
@@ -71,7 +71,8 @@ def program_bound(program: VectorProgram, target: Target) -> ProgramBound:
     units: dict[str, float] = {}
     computing: dict[str, float] = {}
     latencies: dict[str, list[float]] = {"load": [], "store": []}
-    bus = moved = begins = 0.0
+    moving: dict[str, list[float]] = {"load": [], "store": []}
+    bus = begins = 0.0
     for statement in program.parsed:
         if statement.combiner is None and statement.value == statement.target:
             continue
@@ -81,15 +82,18 @@ def program_bound(program: VectorProgram, target: Target) -> ProgramBound:
             cycles, beats = _copied(statement, program, instruction, accelerator)
             least, _ = _cost_of_copy(instruction, 1, accelerator)
             latencies[instruction.direction].append(least)
-            bus, moved = bus + beats, moved + cycles - least
+            moving[instruction.direction].append(cycles - least)
+            bus += beats
         else:
             assert isinstance(instruction, Compute)
             written = meaning.typed.statement.target.name
             cycles, begin = _computed(statement, program, instruction, written, accelerator)
-            computing[instruction.unit] = computing.get(instruction.unit, 0.0) + cycles
-            begins += begin
+            if statement.accesses:  # what needs no load may be done ahead
+                computing[instruction.unit] = computing.get(instruction.unit, 0.0) + cycles
+                begins += begin
         units[instruction.unit] = units.get(instruction.unit, 0.0) + cycles
     latency = sum(min(each, default=0.0) for each in latencies.values())
+    moved = sum(min(each, default=0.0) for each in moving.values())
     return ProgramBound(units, bus, latency, moved, begins, max(computing.values(), default=0.0))
 
 
