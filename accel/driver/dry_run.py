@@ -143,7 +143,7 @@ def _launches(
             instructions[key] = used_instructions(region, capabilities)
         info = infos[str(run.var.name)]
         if isinstance(region, VectorRegion):
-            yield planned_program(info, region, instructions[key], cycles[key])
+            yield planned_program(info, region, capabilities.target, instructions[key], cycles[key])
         else:
             by_host = run.call.args[1].fields[0] not in made
             composite = next(composites)

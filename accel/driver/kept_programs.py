@@ -24,7 +24,7 @@ from accel.frontend.integer_recovery.rounding_bias import LeftBias
 from accel.host.operator_work import OperatorWork
 from accel.isa.family_registry import family_of
 from accel.joining.resident_tensors import can_keep
-from accel.lowering.analysis.float_units import multiplies_floats
+from accel.lowering.analysis.float_units import runs_programs
 from accel.lowering.analysis.kept_answers import KeptAnswers
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph, load_graph
@@ -218,9 +218,10 @@ class KeptPrograms:
 
 
 def _decides_by_time(accelerator: Accelerator, options: Options) -> bool:
+    """Whether cycles decide more than the choice of regions: what stays on the chip, or how vector programs are cut."""
     if options.on_chip == "auto" and can_keep(accelerator, family_of(accelerator)):
         return True
-    return options.attention == "auto" and multiplies_floats(Target(accelerator))
+    return runs_programs(Target(accelerator))
 
 
 def tensors_digest(tensors: Tensors) -> str:

@@ -17,6 +17,11 @@ def axis_name(axis: int) -> str:
     return f"a{axis}"
 
 
+def turned_axes(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns axes with the last one outside all others."""
+    return (*axes[-1:], *axes[:-1])
+
+
 @dataclass(frozen=True)
 class VectorTensor:
     """A tensor of a vector program: its axes by number, outermost first, and the memory where a tile of it lies.
@@ -56,6 +61,7 @@ class VectorProgram:
         contexts: copies of each buffer, so that a tile may load while the one before computes; of one with a stream
             those of buffers that blocks alone use.
         stream: an axis that tiles walk in blocks, of as many elements as ``tile`` has of it; None where there is none.
+        turned: numbers of the statements of which the last axis is walked outside all others.
     """
 
     kind: ClassVar[str] = "vector"
@@ -67,6 +73,7 @@ class VectorProgram:
     statements: tuple[str, ...]
     contexts: int
     stream: Stream | None = None
+    turned: tuple[int, ...] = ()
 
     @cached_property
     def parsed(self) -> tuple[Statement, ...]:
@@ -115,6 +122,11 @@ class VectorProgram:
     def axes_of(self, statement: Statement) -> tuple[int, ...]:
         """Returns the axes that a statement walks, those of its target first."""
         return tuple(int(name[1:]) for name in statement.axes)
+
+    def loops_of(self, statement: Statement) -> tuple[int, ...]:
+        """Returns the axes in the order in which a statement of the program walks them, the outermost first."""
+        axes = self.axes_of(statement)
+        return turned_axes(axes) if self.turned and self.parsed.index(statement) in self.turned else axes
 
     @cached_property
     def shared(self) -> frozenset[str]:

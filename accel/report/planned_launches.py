@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 
+from accel.accelerator.target import Target
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.epilogue_planning import composite_operators
 from accel.lowering.ir.function_attributes import LaunchInfo
 from accel.lowering.kinds.registry import launch_kind
+from accel.lowering.vector.program_bounds import program_bound
 from accel.region.kinds import AnyRegion, Region, VectorRegion
 from accel.report.documents.plan_documents import (
     PlannedLaunch,
@@ -35,7 +37,7 @@ def used_instructions(region: AnyRegion, capabilities: Capabilities) -> list[Use
 
 
 def planned_program(
-    info: LaunchInfo, region: VectorRegion, instructions: Sequence[UsedInstruction], cycles: int | None
+    info: LaunchInfo, region: VectorRegion, target: Target, instructions: Sequence[UsedInstruction], cycles: int | None
 ) -> PlannedLaunch:
     """Returns the document of one launch of a vector program; the arguments are as for :func:`planned_launch`."""
     program, stream = region.shape, region.shape.stream
@@ -54,6 +56,7 @@ def planned_program(
             tiles=math.prod(counts),
             contexts=program.contexts,
             statements=list(program.statements),
+            lower_bound=math.ceil(program_bound(program, target).cycles),
             stream=None if stream is None else PlannedStream(axis=stream.axis, first=stream.first, last=stream.last),
         ),
         estimated_cycles=cycles,

@@ -56,26 +56,13 @@ def assign_hardware_loops(
     in pieces, and what is left becomes loops around the instruction.
     """
     loops = instruction.loops
-    if instruction.microops is not None:
-        merged = coalesce_axes(axes, 1 << min(accelerator.bits(instruction, loop.extent) for loop in loops))
-    else:
-        merged = coalesce_axes(axes, None)
     places = {name: number for number, name in enumerate(operands)}
-    chosen: dict[int, int] = {}  # loop -> axis
-    for group in _alike(loops):
-        fitting = [
-            number
-            for number, axis in enumerate(merged)
-            if number not in chosen.values() and _fits(axis, loops[group[0]], instruction, places, accelerator)
-        ]
-        longest = sorted(fitting, key=lambda number: -merged[number].extent)[: len(group)]
-        # idle loops come first, so that the others keep the order of the nest
-        chosen |= dict(zip(group[len(group) - len(longest) :], sorted(longest), strict=True))
+    merged, chosen = hardware_loops(axes, instruction, operands, accelerator)
     fields: dict[str, tirx.Expr] = {}
     pieces: dict[int, LoopAxis] = {}
     for number, loop in enumerate(loops):
         axis = merged[chosen[number]] if number in chosen else LoopAxis(1, (0,) * len(operands))
-        extent, piece = _pieces(axis, _limit(loop, instruction, accelerator))
+        extent, piece = _pieces(axis, most_iterations(loop, instruction, accelerator))
         if piece is not None:
             pieces[chosen[number]] = piece
         fields |= dict.fromkeys((loop.extent, *loop.repeated_in), extent)
@@ -85,6 +72,29 @@ def assign_hardware_loops(
     kept = {number: axis for number, axis in enumerate(merged) if number not in chosen.values()} | pieces
     walked = frozenset(piece.variable for piece in pieces.values() if piece.variable is not None)
     return LoopAssignment(fields, tuple(axis for _, axis in sorted(kept.items())), walked)
+
+
+def hardware_loops(
+    axes: Sequence[LoopAxis], instruction: Compute, operands: Sequence[str], accelerator: Accelerator
+) -> tuple[list[LoopAxis], dict[int, int]]:
+    """Returns the axes, those merged that are one loop, and which of them each hardware loop runs, by their numbers."""
+    loops = instruction.loops
+    if instruction.microops is not None:
+        merged = coalesce_axes(axes, 1 << min(accelerator.bits(instruction, loop.extent) for loop in loops))
+    else:
+        merged = coalesce_axes(axes, None)
+    places = {name: number for number, name in enumerate(operands)}
+    chosen: dict[int, int] = {}
+    for group in _alike(loops):
+        fitting = [
+            number
+            for number, axis in enumerate(merged)
+            if number not in chosen.values() and _fits(axis, loops[group[0]], instruction, places, accelerator)
+        ]
+        longest = sorted(fitting, key=lambda number: -merged[number].extent)[: len(group)]
+        # idle loops come first, so that the others keep the order of the nest
+        chosen |= dict(zip(group[len(group) - len(longest) :], sorted(longest), strict=True))
+    return merged, chosen
 
 
 def _alike(loops: Sequence[HardwareLoop]) -> list[list[int]]:
@@ -111,7 +121,8 @@ def _fits(
     return True
 
 
-def _limit(loop: HardwareLoop, instruction: Compute, accelerator: Accelerator) -> int:
+def most_iterations(loop: HardwareLoop, instruction: Compute, accelerator: Accelerator) -> int:
+    """Returns how many iterations a hardware loop makes at most."""
     most = (1 << accelerator.bits(instruction, loop.extent)) - 1
     return most if loop.limit is None else min(most, loop.limit)
 

@@ -226,8 +226,11 @@ def dump_region(region: AnyRegion) -> str:
 
 
 def _program_fields(program: VectorProgram) -> dict[str, Any]:
-    """The fields of a program; without the stream of one that has none."""
-    fields: dict[str, Any] = _PROGRAM.dump_python(program, exclude={"stream"} if program.stream is None else None)
+    """The fields of a program; without the stream of one that has none, and without turned loops if there are none."""
+    left_out = {"stream"} if program.stream is None else set[str]()
+    fields: dict[str, Any] = _PROGRAM.dump_python(
+        program, exclude=left_out if program.turned else left_out | {"turned"}
+    )
     return fields
 
 

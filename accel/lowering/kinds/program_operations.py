@@ -57,6 +57,20 @@ class ProgramOperations:
             raise CompileError(f"no instruction does {statement}", field=INSTRUCTIONS)
         return self._target.semantics[found[0][0]]
 
+    def does(self, statement: Statement, program: VectorProgram) -> bool:
+        """Returns whether an operation does a statement over tensors of a program."""
+        return bool(self._ways(statement, program))
+
+    def operands(self, statement: Statement, program: VectorProgram) -> dict[str, Access]:
+        """Returns what the operands of the first operation that does a statement are in it, its target's among them.
+
+        Raises:
+            CompileError: there is none.
+        """
+        meaning, elements = self.first(statement, program), _elements(statement)
+        found = {meaning.typed.statement.target.name: statement.target}
+        return found | {name: elements[number] for name, number in self._ways(statement, program)[0][1]}
+
     def done_alike(self, program: VectorProgram) -> tuple[DoneAlike, ...]:
         """Returns what programs have in common that take the same cycles, statement by statement.
 

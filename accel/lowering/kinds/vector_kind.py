@@ -187,7 +187,7 @@ class _Tiles:
         program = self.program
         loops: list[tuple[tirx.Var, int]] = []
         variables: dict[int, Any] = {}
-        for axis in program.axes_of(statement):
+        for axis in program.loops_of(statement):
             lanes = self._lanes(statement, axis)
             variable = tirx.Var(axis_name(axis), "int32")
             loops.append((variable, place.extents[axis] // lanes))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.accelerator.memories import Memory
+from accel.accelerator.target import Target
 from accel.expression.element_types import CAST_TO, limits
 from accel.expression.syntax_tree import Access, Call, Cast, Expression, Literal, Statement
 from accel.lowering.vector.program_tiles import best_tile
@@ -21,16 +22,14 @@ from accel.region.vector_program import VectorProgram, VectorTensor, axis_name
 _HELD = ("int8", "uint8", "int16")  # integers that a float32 holds
 
 
-def movement_programs(
-    source: AffineView, result: AffineView, dtype: str, accelerator: Accelerator
-) -> Iterator[VectorRegion]:
+def movement_programs(source: AffineView, result: AffineView, dtype: str, target: Target) -> Iterator[VectorRegion]:
     """Yields the programs that may move a tensor.
 
     Args:
         source: how it lies where it is.
         result: how it shall lie.
         dtype: of its elements.
-        accelerator: what it is for.
+        target: what it is for.
     """
     parts = _common(source, result)
     if parts is None:
@@ -40,12 +39,12 @@ def movement_programs(
     if not extents:
         return
     there, here = (_order(view) for view in views)
-    for memory in accelerator.memories:
-        for narrow in _narrowings(dtype, memory, accelerator):
+    for memory in target.accelerator.memories:
+        for narrow in _narrowings(dtype, memory, target.accelerator):
             orders = dict.fromkeys([(there, here), (there, there), (here, here)])
             for loaded, stored in orders:
                 program = _program(extents, dtype, memory, (loaded, stored), narrow)
-                cut = best_tile(program, stored, accelerator, lambda _tile: True)
+                cut = best_tile(program, stored, target, lambda _tile: True, views)
                 if cut is not None:
                     yield VectorRegion(cut, views)
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Access
 from accel.lowering.vector.program_tiles import best_tile
 from accel.region.affine_view import AffineView
@@ -33,19 +33,19 @@ def result_orders(region: VectorRegion, place: int) -> Iterator[tuple[int, ...]]
             yield tuple(dimensions)
 
 
-def orders_of(region: VectorRegion, accelerator: Accelerator) -> Iterator[VectorRegion]:
+def orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
     """Yields a region in the orders in which its tensors lie; as it stands, if its tiles suit its views, first."""
     program, parts = region.shape, _parts(region)
     if all(_suits(program.tile[axis], extent, parts.get(axis, ())) for axis, extent in enumerate(program.extents)):
         yield region
     else:
-        natural = _in_order(program, None, parts, accelerator)
+        natural = _in_order(region, None, parts, target)
         if natural is not None:
             yield replace(region, shape=natural)
-    if any(accelerator.memory(tensor.memory).element_count > 1 for tensor in program.on_chip):
+    if any(target.accelerator.memory(tensor.memory).element_count > 1 for tensor in program.on_chip):
         return  # the numbers of an element lie along the last axis
     for order in dict.fromkeys(lying(region)):
-        made = _in_order(program, order, parts, accelerator)
+        made = _in_order(region, order, parts, target)
         if made is not None and made != program:
             yield replace(region, shape=made)
 
@@ -74,28 +74,31 @@ def _suits(tile: int, extent: int, parts: Sequence[int]) -> bool:
 
 
 def _in_order(
-    program: VectorProgram, order: Sequence[int] | None, parts: Mapping[int, Sequence[int]], accelerator: Accelerator
+    region: VectorRegion, order: Sequence[int] | None, parts: Mapping[int, Sequence[int]], target: Target
 ) -> VectorProgram | None:
     """The program with its buffers dense along the last axes of ``order``, and cut along the first."""
-    places = list(range(len(program.extents))) if order is None else [order.index(axis) for axis in range(len(order))]
+    extents = region.shape.extents
 
     def fits(tile: Sequence[int]) -> bool:
-        return all(_suits(tile[axis], program.extents[axis], own) for axis, own in parts.items() if axis != UNIT)
+        return all(_suits(tile[axis], extents[axis], own) for axis, own in parts.items() if axis != UNIT)
 
-    chosen = best_tile(program, order, accelerator, fits)
-    if chosen is None or order is None:
-        return chosen
+    program = region.shape if order is None else _dense_along(region.shape, order)
+    return best_tile(program, order, target, fits, region.views)
+
+
+def _dense_along(program: VectorProgram, order: Sequence[int]) -> VectorProgram:
+    """The program with the axes of its buffers in an order."""
     memories = {tensor.name: tensor for tensor in program.on_chip}
 
     def reordered(access: Access) -> Access:
         if access.name not in memories or not access.axes:
             return access
-        axes = sorted(memories[access.name].axes, key=places.__getitem__)
+        axes = sorted(memories[access.name].axes, key=order.index)
         return Access(access.name, tuple(axis_name(axis) for axis in axes))
 
     tensors = [
-        replace(tensor, axes=tuple(sorted(tensor.axes, key=places.__getitem__))) if tensor.memory else tensor
-        for tensor in chosen.tensors
+        replace(tensor, axes=tuple(sorted(tensor.axes, key=order.index))) if tensor.memory else tensor
+        for tensor in program.tensors
     ]
     statements = [str(statement.with_accesses(reordered)) for statement in program.parsed]
-    return replace(chosen, tensors=tuple(tensors), statements=tuple(statements))
+    return replace(program, tensors=tuple(tensors), statements=tuple(statements))

@@ -43,10 +43,8 @@ class RegionPrices:
             if not isinstance(region, VectorRegion) or (key := without_numbers(region)) in self._known:
                 continue
             if key not in orders:
-                orders[key] = list(orders_of(region, self._target.accelerator))
-        programs = {
-            move: list(movement_programs(*move, self._target.accelerator)) for move in moves if move not in self._moving
-        }
+                orders[key] = list(orders_of(region, self._target))
+        programs = {move: list(movement_programs(*move, self._target)) for move in moves if move not in self._moving}
         self._priced([each for several in (*orders.values(), *programs.values()) for each in several])
         self._known |= {key: self._cheapest(several) for key, several in orders.items()}
         for move, several in programs.items():
@@ -69,7 +67,7 @@ class RegionPrices:
         if found is None:
             return None
         cycles, place = found
-        return cycles, next(islice(orders_of(region, self._target.accelerator), place, None))
+        return cycles, next(islice(orders_of(region, self._target), place, None))
 
     def cycles(self, region: VectorRegion) -> int | None:
         """Returns the cycles of a region in its best order; None where no instructions do it."""

@@ -4,14 +4,18 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.memories import Memory
+from accel.accelerator.target import Target
+from accel.errors import CompileError
 from accel.expression.syntax_tree import Access, Binary, Literal, Statement
+from accel.lowering.vector.program_cycles import ProgramCycles
+from accel.region.kinds import Views
 from accel.region.tilings import tile_extents
 from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor, loaded_once
 
-_WANTED_TILES = 8  # of a program: loads, arithmetic and stores then overlap but for an eighth
-_FEW_ELEMENTS = 4096  # of a tile: in fewer the latency of each instruction counts for more than that
+_MOST_CONTEXTS = 3
+_MOST_TILES = 16  # times as many as the largest tiles that fit: loads and stores overlap but for so little then
 
 
 @dataclass(frozen=True)
@@ -49,36 +53,31 @@ def sums_products(statement: Statement) -> bool:
     return isinstance(value.left, Access) and isinstance(value.right, Access)
 
 
-def cut_program(whole: Statements, accelerator: Accelerator) -> VectorProgram | None:
-    """Returns a program in tiles that fit its memories; None if not even the smallest do."""
+def cut_program(whole: Statements, target: Target) -> VectorProgram | None:
+    """Returns a program in the tiles that are estimated to be the best; None if not even the smallest fit."""
     uncut: dict[tuple[int, ...], VectorProgram] = {}
-    lanes = lanes_of(whole.tensors.values(), accelerator)
-    best: tuple[tuple[float, int], VectorProgram] | None = None
     for tile in _tiles(whole.extents, whole.rows):
         cut = tuple(axis for axis, extent in enumerate(whole.extents) if tile[axis] < extent)
-        if any(tile[axis] % count for axis, count in lanes.items()):
-            continue
         if cut not in uncut:
             uncut[cut] = placed(whole, cut)
-        price = _price(whole.extents, tile)
-        if (best is None or price < best[0]) and fits(uncut[cut], tile, accelerator):
-            best = price, replace(uncut[cut], tile=tile)
-    return None if best is None else best[1]
+    return _cheapest(uncut, whole.rows, target, (), lambda _tile: True)
 
 
 def best_tile(
     program: VectorProgram,
     order: Sequence[int] | None,
-    accelerator: Accelerator,
+    target: Target,
     suits: Callable[[Sequence[int]], bool],
+    views: Views = (),
 ) -> VectorProgram | None:
     """Returns a program cut anew, into the best tiles that ``suits`` takes; None if none of them fits.
 
     Args:
         program: whose buffers stay as they are shared.
         order: of its axes, along the first of which it is cut; None: in that of its results.
-        accelerator: what it is for.
+        target: what it is for.
         suits: whether tiles will do.
+        views: how its tensors lie in DRAM.
     """
     tensors = {tensor.name: tensor for tensor in program.tensors}
     names = [tensor.name for tensor in program.in_dram]
@@ -91,19 +90,70 @@ def best_tile(
     if whole.stream is not None:  # whose tiles were chosen with its blocks
         return None
     rows = whole.rows if order is None else [axis for axis in order if axis in whole.rows]
-    lanes = lanes_of(program.on_chip, accelerator)
-    best: tuple[tuple[float, int], VectorProgram] | None = None
+    uncut: dict[tuple[int, ...], VectorProgram] = {}
     for tile in _tiles(program.extents, rows):
-        price = _price(program.extents, tile)
-        if best is not None and price >= best[0]:
-            continue
+        cut = tuple(axis for axis, extent in enumerate(program.extents) if tile[axis] < extent)
+        if cut not in uncut:
+            uncut[cut] = replace(program, tile=tile, contexts=2 if cut else 1)
+    return _cheapest(uncut, rows, target, views, suits)
+
+
+def _cheapest(
+    uncut: Mapping[tuple[int, ...], VectorProgram],
+    rows: Sequence[int],
+    target: Target,
+    views: Views,
+    suits: Callable[[Sequence[int]], bool],
+) -> VectorProgram | None:
+    """The best of the tiles that fit and suit, of a program as it is where it is cut along some axes.
+
+    The smaller tiles of what has many already are left out: each loses more to beginnings than the one before.
+    """
+    accelerator, cycles = target.accelerator, target.derived(ProgramCycles)
+    extents = next(iter(uncut.values())).extents
+    able: dict[tuple[tuple[int, ...], int], list[tuple[int, ...]]] = {}
+    few = 0
+    for tile in sorted(_tiles(extents, rows), key=lambda tile: _count(extents, tile)):
+        cut = tuple(axis for axis, extent in enumerate(extents) if tile[axis] < extent)
+        lanes = lanes_of(uncut[cut].on_chip, accelerator)
+        if few and _count(extents, tile) > _MOST_TILES * few:
+            break
         if not suits(tile) or any(tile[axis] % count for axis, count in lanes.items()):
             continue
-        cut = any(part < extent for part, extent in zip(tile, program.extents, strict=True))
-        made = replace(program, tile=tile, contexts=2 if cut else 1)
-        if fits(made, tile, accelerator):
-            best = price, made
-    return None if best is None else best[1]
+        for contexts in _contexts(uncut[cut], _count(extents, tile), accelerator):
+            if fits(replace(uncut[cut], contexts=contexts), tile, accelerator):
+                able.setdefault((cut, contexts), []).append(tile)
+                few = few or _count(extents, tile)
+    made = {(cut, contexts): replace(uncut[cut], contexts=contexts) for cut, contexts in able}
+    try:
+        found = {key: cycles.of_tiles(made[key], tiles, views) for key, tiles in able.items()}
+    except CompileError:  # no instruction does a statement, whatever the tiles
+        return None
+    priced = [
+        (price, _count(extents, tile), -made[key].contexts, key, tile)
+        for key, tiles in able.items()
+        for price, tile in zip(found[key], tiles, strict=True)
+    ]
+    if not priced:
+        return None
+    *_, best, tile = min(priced)
+    return cycles.turned(replace(made[best], tile=tile))
+
+
+def _contexts(program: VectorProgram, tiles: int, accelerator: Accelerator) -> Sequence[int]:
+    """How many copies of each buffer may be worth their place.
+
+    With three a tile loads while the one before computes, and the one before that is still stored. What waits for
+    tokens waits for two.
+    """
+    if isinstance(accelerator.synchronisation, TokenSync) or tiles < _MOST_CONTEXTS:
+        return (program.contexts,)
+    return (program.contexts, _MOST_CONTEXTS)
+
+
+def _count(extents: Sequence[int], tile: Sequence[int]) -> int:
+    """How many tiles there are."""
+    return math.prod(-(-extent // part) for extent, part in zip(extents, tile, strict=True))
 
 
 def obstacle(whole: Statements, accelerator: Accelerator) -> str:
@@ -195,12 +245,6 @@ def _tiles(extents: Sequence[int], rows: Sequence[int]) -> Iterator[tuple[int, .
                 tile[outer] = 1
             tile[axis] = extent
             yield tuple(tile)
-
-
-def _price(extents: Sequence[int], tile: Sequence[int]) -> tuple[float, int]:
-    """How much is lost to tiles that are few, and to tiles that are small; then the number of tiles."""
-    tiles = math.prod(-(-extent // part) for extent, part in zip(extents, tile, strict=True))
-    return 1 / min(tiles, _WANTED_TILES) + _FEW_ELEMENTS / math.prod(tile) / _WANTED_TILES, tiles
 
 
 def fits(program: VectorProgram, tile: Sequence[int], accelerator: Accelerator) -> bool:

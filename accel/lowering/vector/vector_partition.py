@@ -7,6 +7,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tvm import ir, relax
 
@@ -16,6 +17,7 @@ from accel.frontend.integer_recovery.recover_integers import HOST_NODES
 from accel.lowering.analysis.composite import is_composite_call, read_composite
 from accel.lowering.analysis.float_units import home_memory, multiplies_floats, runs_programs
 from accel.lowering.ir.function_attributes import (
+    FLOAT_TEXT,
     JOINED,
     AttentionChoice,
     region_of,
@@ -32,6 +34,7 @@ from accel.lowering.vector.attention_choice import (
 )
 from accel.lowering.vector.block_statements import UnsaidError
 from accel.lowering.vector.covered_operators import CoveredOperator
+from accel.lowering.vector.fewer_statements import in_fewer_statements
 from accel.lowering.vector.inlined_conditions import BOOL, Conditions
 from accel.lowering.vector.instruction_cover import (
     UncoverableError,
@@ -44,6 +47,7 @@ from accel.lowering.vector.program_tiles import (
     Statements,
     cut_program,
     obstacle,
+    placed,
     sums_products,
     without_repeats,
 )
@@ -110,7 +114,8 @@ class _Placement:
         host_nodes: Mapping[str, str],
         fused: Sequence[Attention],
     ) -> None:
-        self._module, self._accelerator, self._home, self._operators = module, target.accelerator, home, operators
+        self._module, self._target, self._home, self._operators = module, target, home, operators
+        self._accelerator = target.accelerator
         self._contraction = target.contraction
         main = module["main"]
         self._bindings = [binding for block in main.body.blocks for binding in block.bindings]
@@ -119,6 +124,7 @@ class _Placement:
         self._host_nodes, self._priced = host_nodes, priced
         self._fused = {each.members[-1]: each for each in fused}
         self._tiles: dict[str, list[tuple[float, VectorProgram]]] = {}
+        self._cuts: dict[str, VectorProgram] = {}
         self._in_fused = {var for each in fused for var in each.members}
         self._results = set(main_results(main))
         self._readers: dict[relax.Expr, list[relax.Expr]] = defaultdict(list)
@@ -320,7 +326,7 @@ class _Placement:
         alone = Group(self._home)
         self._join(alone, var, operator, given)
         statements, _, _ = self._statements(alone)
-        program = cut_program(statements, self._accelerator)
+        program = cut_program(statements, self._target)
         if program is None:
             return False
         cycles, otherwise = self._priced([VectorRegion(program), region])
@@ -419,14 +425,23 @@ class _Placement:
 
     def _program(self, statements: Statements) -> VectorProgram:
         """A program in its best tiles; where these are priced the fastest of some, as far as that can be said."""
+        statements = in_fewer_statements(statements, self._target)
         found = self._priced_programs(statements) if statements.is_priced else []
         if not found:
-            program = cut_program(statements, self._accelerator)
-            assert program is not None, "the smallest tile fits"
-            return program
+            return self._cut(statements)
         cycles = self._priced([VectorRegion(program) for _, program in found])
         known = [(price, number) for number, price in enumerate(cycles) if price is not None]
         return found[min(known)[1] if known else 0][1]
+
+    def _cut(self, statements: Statements) -> VectorProgram:
+        """A program in its best tiles, which are those of one that differs in numbers alone."""
+        key = FLOAT_TEXT.sub("0.0", repr(statements))
+        if key not in self._cuts:
+            program = cut_program(statements, self._target)
+            assert program is not None, "the smallest tile fits"
+            self._cuts[key] = program
+        known = self._cuts[key]
+        return replace(known, statements=placed(statements, known.cut).statements)
 
     def _priced_programs(self, statements: Statements) -> list[tuple[float, VectorProgram]]:
         """A program in the tiles that are estimated to be the best."""

@@ -69,6 +69,10 @@ class PlannedProgram(pydantic.BaseModel):
         description="what each instruction of a tile does, in the language of documents",
         examples=[["b0[a0, a1] = x1[a0, a1]", "b1[a0] max= b0[a0, a1]"]],
     )
+    lower_bound: int = Field(
+        description="cycles that it does not go below however it is cut: of the busiest unit, its instructions at "
+        "their fastest for all iterations, or of the bus, each tensor once"
+    )
     stream: PlannedStream | None = Field(
         None,
         exclude_if=says_nothing,

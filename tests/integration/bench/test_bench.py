@@ -33,6 +33,7 @@ ROWS = {
     ],
     "timing.py": [r"instructions: decode and time +\d+\.\d+ +[\d,]+"],
     "trace.py": [r"^[\d,]+ instructions, .* ms$", r" +\d+\.\d"],
+    "vector_programs.py": [r"^softmax 1x7x33 +[\d,]+ +\d\.\d\d +\d\.\d\d ", r"^the worst$"],
 }
 FEW = {
     "accuracy.py": ["tcn", "--accelerators", "vta"],
@@ -46,6 +47,7 @@ FEW = {
     "networks.py": ["resnet8", "keyword_spotting"],
     "trials.py": ["resnet8", "--accelerator", "vta"],
     "load.py": ["cached", "uploads"],
+    "vector_programs.py": ["softmax 1x7x33"],
 }
 
 

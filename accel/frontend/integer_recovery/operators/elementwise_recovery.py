@@ -72,6 +72,11 @@ def recover_elementwise(rewrite: DataflowRewrite, binding: relax.Binding, requan
     chain = _chain(rewrite.graph, binding, call)
     if chain is None or chain.output is None or chain.output.dtype != "int8":
         return False
+    if _changes_nothing(combined, chain):
+        rewrite.replace(chain.members)
+        rewrite.origin.pop(chain.tail.name, None)
+        rewrite.bind(chain.tail, combined.values[0])
+        return True
     found = narrowing_of(combined, chain, requantize)
     if found is not None and found.too_coarse(1) and all(abs(weight) == 1 for weight in combined.weights):
         combined = _finer(combined)
@@ -80,6 +85,20 @@ def recover_elementwise(rewrite: DataflowRewrite, binding: relax.Binding, requan
         return False
     _replace(rewrite, chain, combined, found)
     return True
+
+
+def _changes_nothing(combined: _Combined, chain: Chain) -> bool:
+    """Whether each integer becomes itself, as where a factor is a part of the scale alone."""
+    (value, *others), output = combined.values, chain.output
+    if others or combined.combination != "sum" or combined.weights != (1,) or output is None or not output.per_tensor:
+        return False
+    if chain.bias is not None or chain.gain is not None or np.isfinite([chain.low, chain.high]).any():
+        return False
+    if [*value.ty.shape.values] != [*chain.root.ty.shape.values]:
+        return False
+    integers = np.arange(_INT8[0], _INT8[1] + 1)
+    ratio, zero_point = combined.scale / float(output.scale), int(output.zero_point)
+    return bool((np.clip(np.rint((integers + combined.addend) * ratio) + zero_point, *_INT8) == integers).all())
 
 
 def _finer(combined: _Combined) -> _Combined:

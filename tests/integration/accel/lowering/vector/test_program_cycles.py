@@ -1,0 +1,84 @@
+"""Estimated cycles of vector programs against the clock, and against their bounds."""
+
+from dataclasses import replace
+
+import pytest
+
+from accel.accelerator.target import Target
+from accel.catalog.load_accelerator import load_accelerator
+from accel.isa.decode import decode
+from accel.isa.family_registry import arrangement_of, family_of
+from accel.lowering.pipeline import lower_region, region_words
+from accel.lowering.vector.program_bounds import program_bound
+from accel.lowering.vector.program_cycles import ProgramCycles
+from accel.lowering.vector.program_tiles import best_tile
+from accel.region.kinds import VectorRegion
+from accel.region.vector_program import VectorProgram, VectorTensor
+
+
+@pytest.fixture(scope="module")
+def npu() -> Target:
+    return Target(load_accelerator("npu"))
+
+
+def softmax(rows: int, columns: int) -> VectorProgram:
+    """A softmax of int32 into int8, uncut."""
+    at = "[a0, a1]"
+    return VectorProgram(
+        extents=(rows, columns),
+        tile=(rows, columns),
+        tensors=(
+            VectorTensor("x", "int32", (0, 1)),
+            VectorTensor("y", "int8", (0, 1)),
+            VectorTensor("b0", "float32", (0, 1), "v"),
+            VectorTensor("b1", "float32", (0,), "v"),
+        ),
+        results=1,
+        statements=(
+            f"b0{at} = f32(x{at})",
+            "b1[a0] = -3e+38",
+            f"b1[a0] max= b0{at}",
+            f"b0{at} = b0{at} - b1[a0]",
+            f"b0{at} = exp(b0{at})",
+            "b1[a0] = 0.0",
+            f"b1[a0] += b0{at}",
+            f"b0{at} = b0{at} / b1[a0]",
+            f"b0{at} = b0{at} * 127.0",
+            f"y{at} = i8(max(min(rint(b0{at}), 127.0), -128.0))",
+        ),
+        contexts=2,
+    )
+
+
+def clock(program: VectorProgram, target: Target) -> int:
+    lowered, arranged = lower_region(VectorRegion(program), target), arrangement_of(target.accelerator)
+    assert lowered is not None
+    assert arranged is not None
+    words, _ = arranged(region_words(lowered, target.accelerator))
+    return int(family_of(target.accelerator).time(decode(target.accelerator, words), {}).cycles)
+
+
+@pytest.mark.parametrize(("tile", "contexts"), [(16, 2), (16, 3), (25, 2), (66, 2)])
+def test_estimates_are_near_the_clock(npu: Target, tile: int, contexts: int) -> None:
+    """Of tiles that divide the rows and tiles that do not, with two copies of buffers and with three."""
+    program = replace(softmax(128, 197), tile=(tile, 197), contexts=contexts)
+    assert npu.derived(ProgramCycles).of(program) == pytest.approx(clock(program, npu), rel=0.1)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(128, 197), (40, 33), (1000, 17)])
+def test_the_best_tiles_are_near_the_bound(npu: Target, rows: int, columns: int) -> None:
+    found = best_tile(softmax(rows, columns), None, npu, lambda _tile: True)
+    assert found is not None
+    bound, cycles = program_bound(found, npu), clock(found, npu)
+    assert bound.in_tiles <= cycles <= 1.3 * bound.in_tiles
+
+
+def test_a_bound_is_of_lanes_or_of_bytes(npu: Target) -> None:
+    """By hand: six statements of all elements on 64 lanes, three of rows, and 32 bytes a cycle."""
+    bound = program_bound(softmax(128, 192), npu)
+    rows, elements = 128, 128 * 192
+    assert bound.bus == elements * 4 / 32 + elements / 32
+    lanes = 6 * elements / 64 + 2 * rows / 64
+    assert lanes <= bound.units["vector"] <= 1.02 * lanes + 8 * 16
+    assert bound.units["load"] == 100 + elements * 4 / 32
+    assert bound.cycles == max(bound.bus, *bound.units.values())
