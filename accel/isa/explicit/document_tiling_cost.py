@@ -64,7 +64,7 @@ def tiling_cost(
     elif isinstance(sync, HazardSync) or sync.kind == "in_order":
         window, arranged = sync.window if isinstance(sync, HazardSync) else 1, is_arranged(accelerator)
         cycles = _in_window(units, c, epilogue, used, WINDOW if arranged else window)
-        if arranged:
+        if arranged and sync.kind == "in_order":
             cycles = _replayed(cycles, units, c, epilogue, used, window)
     else:
         ends = used.data.cycles + used.weights.cycles + epilogue.planes * used.store.cycles

@@ -56,8 +56,8 @@ def test_the_price_is_near_the_clock_and_the_cheapest_near_the_fastest(preset: s
     for option in priced:
         words = words_of(target, Region(layer, epilogue, option.tiling))
         taken.append(family_of(target.accelerator).time(decode(target.accelerator, words), {}).cycles)
-        assert option.cycles == pytest.approx(taken[-1], rel=0.1), option.tiling
-    assert taken[0] <= 1.005 * min(taken)
+        assert option.cycles == pytest.approx(taken[-1], rel=0.12), option.tiling
+    assert taken[0] <= 1.02 * min(taken)
 
 
 @pytest.mark.slow
