@@ -5,8 +5,9 @@ It is a guide: it takes copies to be whole rectangles and hardware loops to take
 """
 
 import functools
+import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -17,8 +18,10 @@ from accel.accelerator.instructions import Compute, Copy, Instruction
 from accel.accelerator.memories import Memory
 from accel.expression.cost_expression import parse_cost
 from accel.expression.syntax_tree import ExpressionError
+from accel.isa.explicit import tile_replay_kernel as kernel
 from accel.isa.explicit.costs import BUS_CYCLES, DEFAULT_CYCLES
-from accel.isa.explicit.issue_order import WINDOW, is_arranged
+from accel.isa.explicit.issue_order import PIPELINE, WINDOW, is_arranged, nominal_copy
+from accel.isa.explicit.tile_replay import Work, replayed
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.slides import slide_of
@@ -59,8 +62,10 @@ def tiling_cost(
     if c.contexts == 1:
         cycles = np.asarray(sum(units.cycles.values()))
     elif isinstance(sync, HazardSync) or sync.kind == "in_order":
-        window = sync.window if isinstance(sync, HazardSync) else 1
-        cycles = _in_window(units, c, epilogue, used, WINDOW if is_arranged(accelerator) else window)
+        window, arranged = sync.window if isinstance(sync, HazardSync) else 1, is_arranged(accelerator)
+        cycles = _in_window(units, c, epilogue, used, WINDOW if arranged else window)
+        if arranged and sync.kind == "in_order":
+            cycles = _replayed(cycles, units, c, epilogue, used, window)
     else:
         ends = used.data.cycles + used.weights.cycles + epilogue.planes * used.store.cycles
         cycles = _overlapped(units, c, ends, (used.contract.unit, used.store.unit))
@@ -126,6 +131,31 @@ def _in_window(units: _Units, c: Candidates, epilogue: Epilogue, used: "_Uses", 
     return np.asarray(np.maximum(total, busiest))
 
 
+def _replayed(guess: Float64, units: _Units, c: Candidates, epilogue: Epilogue, used: "_Uses", window: int) -> Float64:
+    """The cycles of candidates on a machine whose instructions are sent as they would start."""
+    works = {
+        kernel.START: ((used.start, 1), (used.operand, 1)),
+        kernel.DATA: ((used.data, 1),),
+        kernel.WEIGHTS: ((used.weights, 1),),
+        kernel.PRODUCTS: ((used.contract, 1),),
+        kernel.PASSES: ((used.passes, epilogue.passes), (used.zero, 1), (used.sums, epilogue.sums)),
+        kernel.STORE: ((used.store, epilogue.planes),),
+    }
+    found = {
+        kind: functools.reduce(Work.beside, there)
+        for kind, each in works.items()
+        if (there := [_work(tile, times) for tile, times in each if times and tile.unit])
+    }
+    biases = used.biases * epilogue.vectors * used.bias.cycles
+    least = functools.reduce(np.maximum, units.cycles.values()) - biases
+    return replayed(c, found, window, guess, least, tile_each=used.tile_each) + biases
+
+
+def _work(each: "_Tile", times: int) -> Work:
+    count = times * each.count
+    return Work(each.unit, count, count * each.each, count * each.nominal, count * each.bus)
+
+
 def _biases(c: Candidates, conv: Convolution) -> Int64:
     """How often a bias is loaded that an epilogue adds: for each group of channels, or each tile where data stay."""
     stacks = conv.out_blocks // c.out_blocks
@@ -165,6 +195,7 @@ class _Tile:
     count: Float64
     each: Float64
     bus: Float64 = field(default_factory=lambda: np.zeros(1))
+    nominal: Float64 = field(default_factory=lambda: np.zeros(1))
 
     @property
     def cycles(self) -> Float64:
@@ -268,7 +299,7 @@ def _uses(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contractio
 def _slid(c: Candidates, conv: Convolution, gemm: Contraction, costs: "_Costs") -> _Tile:
     """The instructions of a contraction that slides: those of the operation that does a candidate's tiles."""
     which = np.minimum(slide_of(c, conv, gemm), len(gemm.slides) - 1)
-    counts, each = [], []
+    counts, each, nominal = [], [], []
     for slide in gemm.slides:
         instruction = costs.accelerator.instruction(slide.instruction)
         assert isinstance(instruction, Compute)
@@ -278,11 +309,18 @@ def _slid(c: Candidates, conv: Convolution, gemm: Contraction, costs: "_Costs") 
         tile = costs.compute(instruction, target, outer, reduced)
         counts.append(tile.count * np.ones(len(which)))
         each.append(tile.each * np.ones(len(which)))
+        nominal.append(tile.nominal * np.ones(len(which)))
     at = (which, np.arange(len(which)))
-    return _Tile(gemm.instruction.unit, np.stack(counts)[at], np.stack(each)[at])
+    return _Tile(gemm.instruction.unit, np.stack(counts)[at], np.stack(each)[at], nominal=np.stack(nominal)[at])
 
 
-_Rectangles = tuple[Int64, Int64, Int64]  # how many of them, their rows, and elements of a row
+class _Rectangles(NamedTuple):
+    """Rectangles in DRAM, of each candidate (n,): how many, their rows, elements of a row and from row to row."""
+
+    planes: Int64
+    rows: Int64
+    columns: Int64
+    pitch: Int64
 
 
 def _data_rectangles(c: Candidates, conv: Convolution, element: int) -> _Rectangles:
@@ -290,29 +328,37 @@ def _data_rectangles(c: Candidates, conv: Convolution, element: int) -> _Rectang
     block = line & (c.data_rows == conv.data.pitch_h)
     # the blocks of several groups lie apart, but for those of whole groups
     apart = np.where(c.in_blocks < conv.reduced_blocks, c.data_blocks // c.in_blocks, 1)
-    planes, rows, columns = _joined(c.data_blocks // apart, c.data_rows, c.data_columns * element, line, block)
-    return apart * planes, rows, columns
+    pitches = conv.data.pitch_h * conv.data.pitch_w * element, conv.data.pitch_w * element
+    found = _joined(c.data_blocks // apart, c.data_rows, c.data_columns * element, line, block, pitches)
+    return found._replace(planes=apart * found.planes)
 
 
 def _result_rectangles(c: Candidates, conv: Convolution, element: int) -> _Rectangles:
     line = c.out_columns >= conv.out_width
-    return _joined(c.out_blocks, c.out_rows, c.out_columns * element, line, line & (c.out_rows >= conv.out_height))
+    pitches = conv.out_height * conv.out_width * element, conv.out_width * element
+    block = line & (c.out_rows >= conv.out_height)
+    return _joined(c.out_blocks, c.out_rows, c.out_columns * element, line, block, pitches)
 
 
 def _weight_rectangles(c: Candidates, conv: Convolution, element: int) -> _Rectangles:
     line = (c.kernel_rows == conv.kernel[0]) & (c.kernel_columns == conv.kernel[1])
-    taps = c.kernel_rows * c.kernel_columns
-    return _joined(c.out_blocks, c.in_blocks, taps * element, line, line & (c.in_blocks == conv.reduced_blocks))
+    taps, all_taps = c.kernel_rows * c.kernel_columns, math.prod(conv.kernel)
+    pitches = conv.reduced_blocks * all_taps * element, all_taps * element
+    block = line & (c.in_blocks == conv.reduced_blocks)
+    return _joined(c.out_blocks, c.in_blocks, taps * element, line, block, pitches)
 
 
-def _joined(planes: Int64, rows: Int64, columns: Int64, line: Bools, block: Bools) -> _Rectangles:
+def _joined(
+    planes: Int64, rows: Int64, columns: Int64, line: Bools, block: Bools, pitches: tuple[int, int]
+) -> _Rectangles:
     """Rectangles as one copy takes them: the rows of a plane are one in a ``line``, and so are planes in a ``block``.
 
-    Planes of one row are rows of one rectangle.
+    Planes of one row are rows of one rectangle. ``pitches`` are the elements from plane to plane, and from row to row.
     """
     planes, columns = np.where(block, 1, planes), np.where(block, planes * columns, columns)
     rows, columns = np.where(line, 1, rows), np.where(line, rows * columns, columns)
-    return np.where(rows == 1, 1, planes), np.where(rows == 1, planes, rows), columns
+    alone = rows == 1
+    return _Rectangles(np.where(alone, 1, planes), np.where(alone, planes, rows), columns, np.where(alone, *pitches))
 
 
 class _Costs:
@@ -323,14 +369,20 @@ class _Costs:
 
     def copy(
         self, copy: Copy | None, planes: Int64, rows: Int64,
-        columns: Int64,
+        columns: Int64, pitch: Int64 | int = 0,
     ) -> _Tile:  # fmt: skip
-        """Copies of ``planes`` rectangles of ``rows`` by ``columns`` elements."""
+        """Copies of ``planes`` rectangles of ``rows`` by ``columns`` elements, from row to row ``pitch``.
+
+        Rows that lie farther apart than the instruction can say are copies of their own.
+        """
         if copy is None:
             return _NOTHING
         names = copy.copy_fields
         wide = np.minimum(columns, self._most(copy, names.columns, None))
         high = np.minimum(rows, self._most(copy, names.rows, copy.max_rows))
+        if names.row_stride is not None:
+            unit = copy.dram_bytes(self.accelerator.memory(copy.memory)) if copy.dram_unit == "byte" else 1
+            high = np.where(np.asarray(pitch) * unit > self._most(copy, names.row_stride, None), 1, high)
         values = {"elements": (wide * high).astype(np.float64)}
         values["bytes"] = values["elements"] * copy.dram_bytes(self.accelerator.memory(copy.memory))
         values |= {name: size for name, size in ((names.rows, high), (names.columns, wide)) if name is not None}
@@ -345,7 +397,8 @@ class _Costs:
         each, bus = self._each(copy, copy.cycles, values), np.zeros(1)
         if copy.unit in self.accelerator.dram.shared_by:
             bus = self._each(copy, copy.bus_cycles or BUS_CYCLES, values)
-        return _Tile(copy.unit, count.astype(np.float64), np.maximum(each, bus), bus)
+        nominal = nominal_copy(values["bytes"], copy.direction)
+        return _Tile(copy.unit, count.astype(np.float64), np.maximum(each, bus), bus, nominal)
 
     def compute(
         self, compute: Compute | None, target: str | None, outer: tuple[Int64, ...],
@@ -368,7 +421,9 @@ class _Costs:
             pieces = pieces * -(-extent // piece)
             values |= dict.fromkeys((loop.extent, *loop.repeated_in), piece)
         count = pieces * left.prod(axis=0)
-        return _Tile(compute.unit, count.astype(np.float64), self._each(compute, compute.cycles, values))
+        iterations = functools.reduce(np.multiply, [values[loop.extent] for loop in compute.loops], np.ones(1))
+        each = self._each(compute, compute.cycles, values)
+        return _Tile(compute.unit, count.astype(np.float64), each, nominal=iterations + PIPELINE)
 
     def _most(self, instruction: Instruction, name: str | None, limit: int | None) -> int:
         if name is None:

@@ -27,6 +27,7 @@ from accel.isa.explicit.residency.direct_moves import direct_moves, with_free_lo
 from accel.isa.explicit.residency.launch_buffers import buffers_apart
 from accel.isa.explicit.residency.resident_words import ExplicitResidency
 from accel.isa.explicit.residency.tile_slices import needed_loads, tile_slices
+from accel.isa.explicit.tile_replay_kernel import replay_signatures
 from accel.isa.family import (
     DocumentChange,
     Family,
@@ -233,8 +234,8 @@ class ExplicitFamily(NoContext, PreparedBySignatures):
         return document_function.source_of_text(text)
 
     def signatures(self) -> tuple[Signature, ...]:
-        """Returns the kernels that simulations run."""
-        return (*timing_signatures(), *hazard_signatures())
+        """Returns the kernels that simulations and prices of tilings run."""
+        return (*timing_signatures(), *hazard_signatures(), *replay_signatures())
 
 
 FAMILY: Family = ExplicitFamily()

@@ -16,13 +16,13 @@ from accel.accelerator.memories import Dram
 from accel.isa.decode import decode
 from accel.isa.explicit.clock.timing import time_launch
 from accel.isa.explicit.residency.direct_moves import direct_moves
-from accel.util.arrays import Int64, Words
+from accel.util.arrays import Float64, Int64, Words
 from accel.util.same_object import SameObject
 
 WINDOW = 64
 """Instructions that are looked at: those of a few tiles."""
 _DRAM = Dram(bus_bytes=16, read_latency=64)
-_PIPELINE = 16  # cycles of a compute instruction beside its iterations
+PIPELINE = 16  # cycles of a compute instruction beside its iterations
 _PORTS = 16  # of each memory: more than there are units
 
 
@@ -75,8 +75,13 @@ def _nominal(accelerator: SameObject[Accelerator]) -> Accelerator:
     )
 
 
+def nominal_copy(size: Float64, direction: str) -> Float64:
+    """Returns the nominal cycles of copies of ``size`` bytes each (n,)."""
+    return np.asarray(np.ceil(size / _DRAM.bus_bytes) + _DRAM.read_latency * (direction == "load"))
+
+
 def _nominal_cycles(instruction: AnyInstruction) -> str:
     if isinstance(instruction, Copy):
         return "ceil(bytes / bus_bytes)" + " + read_latency" * (instruction.direction == "load")
     assert isinstance(instruction, Compute)
-    return " * ".join([loop.extent for loop in instruction.loops] or ["1"]) + f" + {_PIPELINE}"
+    return " * ".join([loop.extent for loop in instruction.loops] or ["1"]) + f" + {PIPELINE}"

@@ -7,6 +7,8 @@ Where the scratchpad has banks, data and weights lie in different ones, and a pr
 has rows, else twice as many. ``accel/isa/gemmini/timing/stream_timing.py`` is the measure; this is only the guide.
 """
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,15 +29,42 @@ _CONFIGURES = 2  # instructions that set the stride of loads, and set it back
 _ONCE = 4  # instructions of a launch beside those of its tiles
 _LOAD = 14  # cycles of a load alone, beside memory's and one a row (mvin of the recordings)
 _WAY = 7  # cycles of a request's and its answer's way through buffers (mvin_chain of the recordings)
-# fitted to the cycles of 60 tilings each of the layers of four networks
-_FIRST = 1.0  # of the loads of the first step, before its products run as fast as they can
-_BEHIND = 0.6  # of the products of a step, behind the last load
-_TILE_WAY = 100  # cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies
-_STEP_GAP, _TILE_GAP = 0.75, 0.5  # times the rows of the mesh, in which it is empty: between steps, between tiles
-_KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside its rows, and with few of them
-_STEP_WAY = 80  # cycles of a step from its data to its products
 _HIDDEN = 0.5  # of what waits for the one bank of accumulators, by each step of a tile but the last
-_IN_THE_WAY = 0.05  # of what is moved, which keeps products from their banks
+_KEPT_LEAST = 7.2  # cycles of a product of few rows whose weights stay
+
+
+class _Fit(NamedTuple):
+    """What is fitted to the cycles of tilings.
+
+    Attributes:
+        first: of the loads of the first step, before its products run as fast as they can.
+        behind: of the products of a step, behind the last load.
+        tile_way: cycles of a tile from its bias to its results in DRAM, beside what moves and multiplies.
+        step_way: cycles of a step from its data to its products.
+        gaps: times the rows of the mesh, in which it is empty: between steps, between tiles.
+        kept_more: cycles of a product whose weights stay beside its rows.
+        weights_held: of loads of weights beside others, into a bank from which products read meanwhile.
+        data_held: of loads of data.
+        in_the_way: of all that is moved, which keeps products from their banks.
+        together: the power in which cycles add up of what waits for each other: 1 is one after the other.
+    """
+
+    first: float
+    behind: float
+    tile_way: int
+    step_way: int
+    gaps: tuple[float, float]
+    kept_more: float
+    weights_held: float
+    data_held: float
+    in_the_way: float
+    together: float
+
+
+# to 2,113 tilings of six networks on the default configuration
+_BANKS = _Fit(0.7, 0.6, 80, 140, (0, 0), 0, 0.5, 0.05, 0, 8)
+# one bank of accumulators: to 60 tilings each of the layers of four networks
+_ONE_BANK = _Fit(1.0, 0.6, 100, 80, (0.75, 0.5), 0.7, 0, 0, 0.05, math.inf)
 
 
 def tiling_cost(
@@ -43,6 +72,7 @@ def tiling_cost(
 ) -> npt.NDArray[np.float64]:
     """Estimated cycles of each candidate: those of what is slowest."""
     parameters = parameters_of(accelerator)
+    fit = _ONE_BANK if gemm.dst.memory.banks == 1 else _BANKS
     dim = parameters.dim
     sent = _instructions(c, conv, epilogue, gemm, dim)
     pixels = c.out_rows * c.out_columns
@@ -80,7 +110,7 @@ def tiling_cost(
     stored = c.out_blocks * pixels * (max(row, wide) if epilogue.wide else row)
     stored = stored + missed.results * missed.latency / (c.tiles * parameters.requests_in_flight)
     product = dim * (1 + _shared_banks(c, dim, accelerator.memories[0]))
-    products = _product_cycles(c, conv, sent, dim, product)
+    products = _product_cycles(c, conv, sent, product, dim, fit.kept_more)
     sums = dim * (1 if accelerator.memories[0].banks > 1 else 2) * sent.sums
     steps, first = c.tiles * c.reductions, data + weights
     loading = c.data_loads * data + c.weight_loads * weights + c.tiles * bias
@@ -90,29 +120,54 @@ def tiling_cost(
     per_step = data * (c.data_loads == steps) + weights * (c.weight_loads == steps)
     line = _line(c)
     ragged, together = (line > dim) & (line % dim > 0), steps * products + c.tiles * (sums + stored)
+    # weights of the first of several loads are replaced while products still read those of the others
+    groups = ceil_div(c.out_blocks, gemm.weights.blocks)
+    held = fit.weights_held * c.weight_loads * weights * (1 - 1 / groups) + fit.data_held * c.data_loads * data
+    # with one context of results biases are loaded behind the store before them, and all other loads behind these
+    behind = np.where((c.result_contexts == 1) & (gemm.dst.memory.banks > 1) & (sent.bias > 0), per_step, 0)
+    way = bias + behind + products * c.reductions + sums + stored + fit.tile_way
+    mesh = steps * (products + fit.gaps[0] * dim) + c.tiles * (sums + fit.gaps[1] * dim) + held
+    busy = (
+        (loading, fit.behind * products + sums + stored),
+        (mesh, fit.first * (first + bias) + stored),
+        (c.tiles * stored, first + bias),
+        (c.tiles * way / c.result_contexts - behind, first),
+        (np.where(per_step > 0, steps * (per_step + products + fit.step_way) / c.contexts, 0), 0),
+    )
     # stores find the bank free while the mesh waits for weights, as it does in short products
     gaps = steps * products * np.clip(2 * (1 - line / dim), 0, 1)
     waiting = together - gaps - _HIDDEN * c.tiles * (bias + stored) * (1 - 1 / c.reductions)
     limits = (
-        loading + _BEHIND * products + sums + stored,
-        steps * (products + _STEP_GAP * dim) + c.tiles * (sums + _TILE_GAP * dim) + _FIRST * (first + bias) + stored,
-        c.tiles * stored
-        + first
-        + bias
-        + np.where(ragged & (gemm.dst.memory.banks == 1), 2 * products * c.reductions, 0),
-        c.tiles * (bias + products * c.reductions + sums + stored + _TILE_WAY) / c.result_contexts + first,
-        np.where(per_step > 0, steps * (per_step + products + _STEP_WAY) / c.contexts, 0),
+        _slowest(busy, fit.together),
         # short products of a step begin behind its loads but the last of each row: they are over before the next ones
         np.where(pixels == 1, steps * (per_step * np.maximum(1 - gemm.weights.blocks / c.out_blocks, 0) + products), 0),
+        np.where(
+            ragged & (gemm.dst.memory.banks == 1), c.tiles * stored + first + bias + 2 * products * c.reductions, 0
+        ),
         parameters.issue_cycles * sent.total,
         (missed.data + missed.weights + missed.results) * missed.line_cycles,
         # results of a ragged line are complete together: nothing of the next tile begins where they have one context
-        np.where(ragged & (c.result_contexts == 1), loading + together, 0),
+        np.where(ragged & (c.result_contexts == 1) & (c.tiles > 1), loading + together, 0),
         # in one bank biases wait for the stores before them, and products for both
         np.where((gemm.dst.memory.banks == 1) & (sent.bias > 0), waiting + first + bias, 0),
     )
     slowest = np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits])
-    return np.asarray(slowest + _IN_THE_WAY * (loading + c.tiles * stored))
+    return np.asarray(slowest + fit.in_the_way * (loading + c.tiles * stored))
+
+
+def _slowest(busy: Sequence[tuple[Float64, Float64 | int]], power: float) -> Float64:
+    """The cycles of the slowest of several that wait for each other, and those at its ends, when it is alone.
+
+    What takes about as long as the slowest holds it up, the more the lower the ``power`` is in which they add up.
+    """
+    cycles, ends = (
+        np.stack(np.broadcast_arrays(*(np.asarray(each[part], np.float64) for each in busy))) for part in (0, 1)
+    )
+    last = np.take_along_axis(ends, np.argmax(cycles + ends, axis=0)[np.newaxis], axis=0)[0]
+    longest = cycles.max(axis=0)
+    if math.isinf(power):
+        return np.asarray((cycles + ends).max(axis=0))
+    return np.asarray(longest * ((cycles / longest) ** power).sum(axis=0) ** (1 / power) + last)
 
 
 def _shared_banks(c: Candidates, dim: int, memory: Memory) -> Float64:
@@ -132,7 +187,7 @@ def _shared_banks(c: Candidates, dim: int, memory: Memory) -> Float64:
 
 
 def _product_cycles(
-    c: Candidates, conv: Convolution, sent: "_Instructions", dim: int, product: Float64
+    c: Candidates, conv: Convolution, sent: "_Instructions", product: Float64, dim: int, kept_more: float
 ) -> npt.NDArray[np.float64]:
     """Cycles of the products of a step: where a line is no whole number of products, weights stay for all of it.
 
@@ -142,7 +197,7 @@ def _product_cycles(
     tiles = 1 if conv.uniform else c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
     whole, rest = line // dim, line % dim
     lines = sent.products / (tiles * ceil_div(line, dim))  # for each tile of weights
-    short = np.maximum(rest + _KEPT_MORE, _KEPT_LEAST)
+    short = np.maximum(rest + kept_more, _KEPT_LEAST)
     ragged = tiles * (product + (lines * whole - 1) * dim + lines * short)
     kept = product * np.minimum(tiles, sent.products) + np.maximum(sent.products - tiles, 0) * short
     return np.asarray(np.where(rest == 0, product * sent.products, np.where(whole == 0, kept, ragged)))

@@ -6,6 +6,7 @@ import pytest
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
+from accel.isa.explicit import tile_replay_kernel as kernel
 from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.hazards.accesses import HIGH, LOW, MEMORY, WRITES, ranges_of
 from accel.isa.explicit.issue_order import arranged
@@ -27,6 +28,8 @@ EPILOGUES = {
 MATRIX = Convolution(PackedActivation.dense(1, 128, 1, 1), 8, (1, 1), (1, 1), (1, 1), NONE, 1, 1)
 ROWS = Convolution(PackedActivation.dense(1, 27, 1, 128), 2, (1, 1), (1, 1), (1, 1), NONE, 1, 128)
 GROUPS = Convolution(PackedActivation.dense(1, 4096, 1, 1), 8, (1, 1), (1, 1), (1, 1), NONE, 1, 1, groups=8)
+# blocks of results lie farther apart than the store's 16 bits of bytes say: each is stored by itself
+FAR = Convolution(PackedActivation.dense(1, 8, 1, 1100), 3, (1, 1), (1, 1), (1, 1), NONE, 1, 1100)
 LAYERS = {
     "vector": {
         "3x3": Convolution(PackedActivation.dense(1, 64, 8, 8), 1, (3, 3), (1, 1), (1, 1), SAME, 8, 8),
@@ -34,11 +37,9 @@ LAYERS = {
         "1x1": Convolution(PackedActivation.dense(1, 64, 25, 5), 1, (1, 1), (1, 1), (1, 1), NONE, 25, 5),
         "matrix": MATRIX,
     },
-    "output-stationary": {"rows": ROWS, "matrix": MATRIX, "groups": GROUPS},
+    "output-stationary": {"rows": ROWS, "matrix": MATRIX, "groups": GROUPS, "far rows": FAR},
     "mvin-mvout": {"rows": ROWS, "matrix": MATRIX},
 }
-# stores are as long as products, and what stands behind a load that waits for one waits too
-NEAR = {("output-stationary", "rows"): 0.25}
 
 
 def words_of(target: Target, region: Region) -> Words:
@@ -55,8 +56,24 @@ def test_the_price_is_near_the_clock_and_the_cheapest_near_the_fastest(preset: s
     for option in priced:
         words = words_of(target, Region(layer, epilogue, option.tiling))
         taken.append(family_of(target.accelerator).time(decode(target.accelerator, words), {}).cycles)
-        assert option.cycles == pytest.approx(taken[-1], rel=NEAR.get((preset, name), 0.12)), option.tiling
+        assert option.cycles == pytest.approx(taken[-1], rel=0.12), option.tiling
     assert taken[0] <= 1.02 * min(taken)
+
+
+@pytest.mark.slow
+def test_the_kernel_of_the_replay_stays_within_its_room() -> None:
+    """Shapes at its ends: more steps of a tile and more tiles than are done, one tile, one piece of each."""
+    candidates = np.zeros((4, kernel.COLUMNS), np.int64)
+    candidates[:, kernel.OUT_BLOCKS], candidates[:, kernel.RESULT_CONTEXTS] = (1, 5, 64, 3), (2, 1, 2, 1)
+    candidates[:, kernel.TILES], candidates[:, kernel.REDUCTIONS] = (1, 1000, 96, 7), (1, 50, 1, 3)
+    candidates[:, kernel.DATA_STAY], candidates[:, kernel.WEIGHTS_STAY] = (1, 1, 12, 1), (1, 1, 1, 21)
+    for kind in range(kernel.KINDS - 1):  # no store
+        at = kernel.WORKS + kernel.EACH * kind
+        candidates[:, at : at + kernel.EACH] = np.array([[1], [2], [900], [1]]) * (1, 160, 160, 16)
+    found = np.zeros(4, np.int64)
+    units, windows = np.array([0, 0, 0, 1, 1, 2, 3]), np.array([64, 1])
+    kernel.replay.checked(candidates, np.arange(4), units, windows, kernel.new_room(), found)  # type: ignore[attr-defined]
+    assert found[0] == 5 * 160  # one after the other
 
 
 def test_a_region_alone_waits_for_no_address_of_another_tensor() -> None:
