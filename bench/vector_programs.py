@@ -61,7 +61,22 @@ class Measured:
     extents: Shape
 
 
-def _single(shape: Shape, make: Callable[[Tokens, str, list[str]], str], more: Sequence[Shape] = ()) -> Build:
+Make = Callable[[Tokens, str, list[str]], str]
+
+
+def _layer_norm(width: int) -> Make:
+    return lambda net, x, _: net.layer_norm(x, width)
+
+
+def _rms_norm(width: int) -> Make:
+    return lambda net, x, _: net.rms_norm(x, width)
+
+
+def _average_pool(net: Tokens, x: str, _more: list[str]) -> str:
+    return net.node("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+
+
+def _single(shape: Shape, make: Make, more: Sequence[Shape] = ()) -> Build:
     """A model of one operator, whose inputs are of ``shape`` and of ``more``."""
 
     def built() -> onnx.ModelProto:
@@ -82,8 +97,8 @@ def _operators() -> Iterator[tuple[str, Build]]:
         width, at = shape[-1], "x".join(map(str, shape))
         column, row = (*shape[:-1], 1), (1,) * (len(shape) - 1) + (width,)
         yield f"softmax {at}", _single(shape, lambda net, x, _: net.node("Softmax", x, axis=-1))
-        yield f"layer norm {at}", _single(shape, lambda net, x, _, wide=width: net.layer_norm(x, wide))
-        yield f"RMS norm {at}", _single(shape, lambda net, x, _, wide=width: net.rms_norm(x, wide))
+        yield f"layer norm {at}", _single(shape, _layer_norm(width))
+        yield f"RMS norm {at}", _single(shape, _rms_norm(width))
         yield f"GELU {at}", _single(shape, lambda net, x, _: net.gelu(x))
         yield f"SiLU {at}", _single(shape, lambda net, x, _: net.silu(x))
         yield f"add {at}", _single(shape, lambda net, x, more: net.node("Add", x, *more), [shape])
@@ -94,8 +109,7 @@ def _operators() -> Iterator[tuple[str, Build]]:
         yield f"quantise {at}", _single(shape, lambda net, x, _: net.node("Relu", x))
     for shape in _IMAGES:
         at = "x".join(map(str, shape))
-        pooled = {"kernel_shape": [2, 2], "strides": [2, 2]}
-        yield f"average pool {at}", _single(shape, lambda net, x, _, how=pooled: net.node("AveragePool", x, **how))
+        yield f"average pool {at}", _single(shape, _average_pool)
         yield f"global pool {at}", _single(shape, lambda net, x, _: net.node("GlobalAveragePool", x))
 
 

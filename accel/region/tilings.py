@@ -1,8 +1,8 @@
 """Tilings: how a region is cut, all candidates as numpy arrays, and the contract of the function that prices them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -80,12 +80,6 @@ class Candidates:
     weight_loads: Int64
     contexts: int
     result_contexts: int
-
-    def taken(self, which: Int64) -> "Candidates":
-        """The candidates at the places ``which``."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        taken: dict[str, Any] = {name: value[which] for name, value in values.items() if isinstance(value, np.ndarray)}
-        return replace(self, **taken)
 
     def overlapped(self, load: Cycles, compute: Cycles, store: Cycles, ends: Cycles) -> Float64:
         """Cycles (n,) of three units that overlap as far as the contexts let them.
