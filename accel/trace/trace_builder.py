@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Copy, Instruction, Layer, LayerOperation
+from accel.accelerator.instructions import Compute, Copy, Instruction, Layer, LayerOperation, takes_windows
 from accel.program.program_model import HostStep, Program
 from accel.trace.program_trace import Trace
 from accel.trace.trace_names import HostSpan, LaunchSpan, Queue, RowSemantics, TraceNames, TraceOperation
@@ -155,12 +155,13 @@ def _row_semantics(instruction: Instruction, accelerator: Accelerator) -> Iterat
         if not isinstance(one, Copy | Compute | Layer) or accelerator.parts(one)[-1] != instruction:
             continue
         prefix = f"{instruction.name}." if one.sequence else ""
+        windows = " of the largest of each window" if takes_windows(one) else ""
         for operation in one.operations:
             own = {
                 name.removeprefix(prefix): value for name, value in operation.when.items() if name.startswith(prefix)
             }
             does = "; ".join(operation.statements) if isinstance(operation, LayerOperation) else operation.does
-            yield RowSemantics(text=does, when={name: v for name, v in own.items() if name in varying})
+            yield RowSemantics(text=does + windows, when={name: v for name, v in own.items() if name in varying})
 
 
 def _span(result: "LaunchResult") -> LaunchSpan:
