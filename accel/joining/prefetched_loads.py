@@ -80,6 +80,10 @@ class _Changes:
     before: dict[int, list[_Piece]] = field(default_factory=lambda: defaultdict(list))
     left: dict[int, _Piece | None] = field(default_factory=dict)
 
+    def is_gone(self, row: int) -> bool:
+        """Whether nothing of a load is left."""
+        return row in self.left and self.left[row] is None
+
 
 def with_prefetched_loads(launches: Sequence[RowLaunch], clock: RowClock, family: Family) -> Sequence[RowLaunch] | None:
     """Returns launches of which some load for others that come later; None where none waits for what could be loaded.
@@ -212,6 +216,8 @@ class _Search:
                 break
             if (gap.launch, gap.row) >= (number, row) or gap.cycles < _LEAST:
                 continue
+            if gap.launch == number and member.changes.is_gone(gap.row):
+                continue  # the token of the load that stands there would say that it has been loaded
             size = min(rest, self._elements(memory, gap.cycles) // grain * grain)
             words = self._family.load_part(member.decoded, row, end - begin - rest, size) if size else None
             if words is None:
@@ -304,7 +310,7 @@ def _take_tokens(member: _Member, words: Words) -> None:
     What goes needs none: it is waited for as what any launch before has loaded, and waits for no one in its own.
     """
     stream, accelerator = member.stream, member.decoded.accelerator
-    gone = {row for row, left in member.changes.left.items() if left is None}
+    gone = {row for row in member.changes.left if member.changes.is_gone(row)}
     takers = {(queue, sent): taken for queue, edges in stream.edges().items() for sent, taken in edges}
     senders = {(queue, taken): sent for queue, edges in stream.edges().items() for sent, taken in edges}
     sends, takes = ([set(queues) for queues in tokens] for tokens in (stream.pushes, stream.pops))

@@ -164,3 +164,17 @@ def test_weights_are_loaded_ahead_of_other_launches():
     own = {program.origins[at].function for at in program.origin[last.begin : last.begin + last.count]}
     ahead = {program.origins[at].function for at in program.origin[conv.begin : conv.begin + conv.count]}
     assert own & ahead
+
+
+def test_what_goes_ahead_in_its_own_launch_is_waited_for():
+    """Catches a load put where another one stood that has gone too, and took the token that both were waited for by."""
+    random, graph = np.random.default_rng(0), Graph("own")
+    x = graph.input("x", (1, 80, 14, 14))
+    for name, channels in (("narrow", (80, 80)), ("wide", (184, 80))):
+        kernel = graph.constant(f"{name}_kernel", random.normal(0, 0.1, (*channels, 1, 1)).astype(np.float32))
+        bias = graph.constant(f"{name}_bias", random.normal(size=channels[0]).astype(np.float32))
+        x = graph.node("Relu", f"{name}_relu", [graph.node("Conv", name, [x, kernel, bias])])
+    graph.output(x, (1, 184, 14, 14))
+    report, program, _ = ran(graph.model(), load_accelerator("vta"), "joined")
+    assert report.verified
+    assert_ordered(program)
