@@ -30,7 +30,7 @@ from accel.report.documents.report_documents import FloatResult
 from accel.util.arrays import Array
 from accel.util.deadline import Deadline, OutOfTimeError
 from accel.verify.onnx_reference import ModelNodes
-from accel.verify.reference_operators import is_known, is_known_call, run, run_call
+from accel.verify.reference_operators import is_known, is_known_call, moved, run, run_call, source_of
 from accel.verify.vector_results import VectorResult
 
 Values = dict[relax.Expr, Array]
@@ -72,15 +72,30 @@ def run_reference(
     results = main_results(module["main"])
     operands = {name for each in measured.values() for name in each.operands if isinstance(name, str)}
     read = [_read(step) for step in runs]
+    bound = {step.var: step.call for step in runs if isinstance(step, LaunchRun)}
     nodes = ModelNodes(imported.model)
     values: Values = dict(zip(module["main"].params, inputs, strict=True))
     rounded, between = set[relax.Expr](), set[str]()
+
+    def other_way(var: relax.Var, result: VectorResult) -> Callable[[], Array | None]:
+        """A tensor without what the accelerator made of it: as the graph has it, or, of what is rounded, wide."""
+        if var in values and var not in rounded:
+            return partial(np.asarray, values[var])
+        exact = {each: array for each, array in values.items() if each not in rounded or _is_operand(each, result)}
+        return partial(_wide, imported, nodes, var, bound, exact, frozenset(between))
+
     with _Checks() as checks:
         for index, step in enumerate(runs):
             if isinstance(step, LaunchRun):
                 _evaluate(module, step, values, deadline)
-                if str(step.var.name) in measured:
-                    checks.begin(measured[str(step.var.name)], step.var, values, partial(np.asarray, values[step.var]))
+                made = values.get(step.var)
+                result = measured.get(str(step.var.name))
+                if made is not None and np.issubdtype(made.dtype, np.floating) and not rounded.isdisjoint(read[index]):
+                    between |= {*imported.tensors.get(str(step.var.name), ())}
+                    rounded.add(step.var)
+                if result is not None:
+                    checks.begin(result, step.var, values, other_way(step.var, result))
+                    rounded.discard(step.var)
                 continue
             elsewhere = {var for other, names in enumerate(read) if other != index for var in names} | {*results}
             outputs = [
@@ -97,9 +112,7 @@ def run_reference(
             last = step.bindings[-1].var
             if str(last.name) in measured:
                 result = measured[str(last.name)]
-                exact = {var: array for var, array in values.items() if var not in rounded or _is_operand(var, result)}
-                wide = partial(_wide, imported, nodes, last, exact, frozenset(between))
-                checks.begin(result, last, values, wide)
+                checks.begin(result, last, values, other_way(last, result))
         floats = checks.found()
     tensors = {name: array for var, array in values.items() for name in imported.tensors.get(str(var.name), ())}
     return ReferenceRun([_value(result, values) for result in results], tensors, floats)
@@ -164,18 +177,30 @@ def _cut(runs: Sequence[HostRun | LaunchRun], measured: Collection[str]) -> list
 
 
 def _wide(
-    imported: ImportedModel, nodes: ModelNodes, var: relax.Var, values: Values, between: Collection[str]
+    imported: ImportedModel,
+    nodes: ModelNodes,
+    var: relax.Var,
+    bound: Mapping[relax.Var, Any],
+    values: Values,
+    between: Collection[str],
 ) -> Array | None:
     """A tensor as ONNX's own evaluator has it, in double precision; None of an operator that it lacks.
 
     ``values`` are those from which the bounds of the tensor begin, or within these. What onnxruntime rounded on the way
-    is neither, and is computed again.
+    is neither, and is computed again; ``bound`` are the graph's own operators, of which it may be moved since.
     """
+    moves = list[relax.Var]()
+    while var not in values and (source := source_of(bound.get(var))) is not None:
+        moves.append(var)
+        var = source
     try:
         (wanted,), known = _asked(imported, [var], values)
-        return nodes.run_wide(wanted, known, between)
+        found = values[var] if var in values else nodes.run_wide(wanted, known, between)
     except CompileError:
         return None
+    for each in reversed(moves):
+        found = moved(bound[each], each.ty, found)
+    return found
 
 
 def _is_operand(var: Any, result: VectorResult) -> bool:

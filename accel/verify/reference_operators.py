@@ -117,6 +117,18 @@ def run_call(call: ir.Call, ty: relax.TensorType, values: Mapping[Any, Array], d
     return result
 
 
+def source_of(value: Any) -> relax.Var | None:
+    """Returns the one variable whose elements an expression only gives other places; None of any other."""
+    moves = isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name in _MOVING
+    return value.args[0] if moves and isinstance(value.args[0], relax.Var) else None
+
+
+def moved(call: ir.Call, ty: relax.TensorType, array: Array) -> Array:
+    """Returns what a call with a :func:`source_of` makes of an array of any type in the source's place."""
+    result = np.asarray(_RULES[call.op.name](call, None, array))
+    return result.reshape([int(extent) for extent in ty.shape.values])
+
+
 def _operand(value: Any, values: Mapping[Any, Array]) -> Any:
     """An array, a list of these or of numbers, or a number; None for a shape, which the result has."""
     if isinstance(value, relax.Var):
@@ -224,6 +236,7 @@ def _take(call: ir.Call, _deadline: Deadline, data: Array, at: Array) -> Array:
 
 
 _RESHAPING = ("relax.expand_dims", "relax.flatten", "relax.reshape", "relax.squeeze")
+_MOVING = (*_RESHAPING, "relax.permute_dims")
 _CONTRACTIONS: Mapping[str, Callable[[ir.Call], bool]] = {
     "relax.nn.conv2d": _is_convolution,
     "relax.matmul": _is_product,

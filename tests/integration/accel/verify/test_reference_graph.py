@@ -1,6 +1,7 @@
 """The reference: against all of it compiled by TVM, from the model's own nodes, and within its time."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,6 +11,8 @@ from tvm import ir, relax
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.quantisation_scheme import requantisation
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.frontend.quantize.scale_grid import Scheme
@@ -128,3 +131,17 @@ def test_it_stops_between_two_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     model = wide()
     with pytest.raises(OutOfTimeError):
         run_reference(model, [np.zeros((1, 1), np.float32)], Deadline(0.05))
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_what_is_moved_behind_a_float_operator_is_compared_in_double_precision(gated: bool, tmp_path: Path) -> None:
+    """Catches onnxruntime's float32, moved, in place of the other way to a result, which is in double precision."""
+    graph = Graph("moved")
+    x = graph.input("x", (1, 24, 40))
+    made = graph.node("Sigmoid", "sigmoid", [x])
+    made = graph.node("Mul", "silu", [x, made]) if gated else made
+    graph.output(graph.node("Transpose", "moved", [made], perm=[0, 2, 1]), (1, 40, 24))
+    model = graph.model().SerializeToString()
+    report = run_model(model, load_accelerator("npu"), Options(), tmp_path)
+    assert report.verified
+    assert [result.independent for result in report.floats] == [True]
