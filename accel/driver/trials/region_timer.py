@@ -16,7 +16,7 @@ from accel.isa.family import Family
 from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.codegen.like_regions import LikeRegions
-from accel.lowering.codegen.region_cache import LoweredBeside, entered_region, load_entry
+from accel.lowering.codegen.region_cache import LoweredBeside, entered_region, load_entry, region_key
 from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.codegen.region_object import RegionObject, dump_object, load_object
 from accel.lowering.ir.function_attributes import dump_region
@@ -135,7 +135,10 @@ class RegionTimer:
             else:
                 kept = _loaded(self._kept.get(self._object_key(attribute)), self._target.accelerator)
                 if kept is None:
-                    return None
+                    taken = self._taken(attribute)
+                    if taken is None:
+                        return None
+                    self.lowered[attribute], kept = taken[0], taken[1].made
                 self._objects[attribute] = kept
         return self._objects[attribute]
 
@@ -170,10 +173,31 @@ class RegionTimer:
         if noted is not None and len(noted) % self._word_bytes == 0:
             return np.frombuffer(noted, np.uint64).reshape(-1, self._word_bytes // _BYTES)
         known = self._kept.get(self._code_key(attribute))
-        words = None if known is None else _linked(known, self._target.accelerator)
+        if known is None:
+            return self._taken_words(attribute)
+        words = _linked(known, self._target.accelerator)
         if words is not None:
             self._note(attribute, words)
         return words
+
+    def _taken_words(self, attribute: str) -> Words | None:
+        """The words of a region that an earlier job has taken without a trial; None if there is none."""
+        taken = self._taken(attribute)
+        if taken is None:
+            return None
+        entry, made = taken
+        return self._keep(attribute, entry, dump_object(placed_anywhere(made)))
+
+    def _taken(self, attribute: str) -> tuple[bytes, LoweredRegion] | None:
+        """A region that an earlier job has taken, and its entry; None if there is none, or it lies otherwise."""
+        entry = self._kept.get(region_key(self._unsized, attribute))
+        try:
+            taken = None if entry is None else entered_region(attribute, entry, self._target)
+        except ValueError:
+            return None
+        if entry is None or taken is None or not taken.made.is_for(self._target.accelerator):
+            return None
+        return entry, taken
 
     def _note(self, attribute: str, words: Words) -> None:
         """Note the words of a region for jobs that differ from this one in time."""

@@ -144,7 +144,7 @@ class RegionCache:
         self._printed = texts
         self._functions = functions
         regions = {name: self._region(name) for name in functions}
-        self._keys = {name: cache_key("region", document, region) for name, region in regions.items()}
+        self._keys = {name: region_key(document, region) for name, region in regions.items()}
         self._stages = dict(stages)
         self._names = list(stages)
         self._found: dict[str, dict[str, StageText]] = {}
@@ -325,6 +325,11 @@ class RegionCache:
             if self._keeps(name):
                 texts = {stage: self._texts_of(stage)[name] for stage in self._names}
                 self._kept.put(self._keys[name], dump_entry(texts, region))
+
+
+def region_key(document: str, attribute: str) -> str:
+    """Returns the key of a region's entry, given its attribute and the document without sizes, as JSON."""
+    return cache_key("region", document, attribute)
 
 
 def entered_region(attribute: str, entry: bytes, target: Target) -> LoweredRegion:
