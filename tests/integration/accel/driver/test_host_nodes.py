@@ -81,7 +81,10 @@ def test_what_is_faster_on_the_host_goes_there_and_says_so(name: str, tmp_path: 
     said = next(op.reason for op in here.host_ops if op.node == "conv")
     assert said.startswith(f"the whole is faster so: {here.end_to_end.cycles:,} cycles end to end as estimated")
     plan = plan_model(model, slow, fastest)
-    assert {node.name: node.reason for node in plan.nodes}["conv"] == said
+    (planned,) = (node.reason for node in plan.nodes if node.name == "conv")
+    (words, cycles), (told, timed) = (text.rsplit(" ", 1) for text in (planned, said))
+    assert words == told
+    assert int(cycles.replace(",", "")) == pytest.approx(int(timed.replace(",", "")), rel=1e-3)  # without trials
 
 
 def test_what_pays_a_launch_by_itself_is_left_and_its_neighbours_are_not(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from accel.region.kinds import AnyRegion
 from examples.single import Conv, conv_model
 from tests.helpers.models.build_models import lower
 
-LAYER = conv_model(Conv(64, 32, 64, 64))
+LAYER = conv_model(Conv(64, 64, 64, 64))
 
 
 def region_for(model: onnx.ModelProto, target: Target) -> AnyRegion:
