@@ -67,7 +67,9 @@ class ModelNodes:
         self, wanted: Sequence[str], known: Mapping[str, Array], between: Collection[str]
     ) -> tuple[onnx.ModelProto, dict[str, None]]:
         """The model's nodes that make ``wanted`` of what is known, as a model, and the names of its inputs."""
-        nodes, inputs, constants = self._between(wanted, known)
+        nodes, inputs, constants, lacking = self._between(wanted, known)
+        if lacking:
+            raise CompileError(f"the reference has no tensor {lacking[0]}", field=lacking[0])
         for at in nodes:
             names = [name for name in self._model.graph.node[at].output if name]
             if not any(name in between for name in names) and names[0] not in self._folded:
@@ -85,12 +87,18 @@ class ModelNodes:
         made = helper.make_model(graph, opset_imports=self._model.opset_import, ir_version=self._model.ir_version)
         return made, inputs
 
+    def lacking(self, wanted: str, known: Mapping[str, Array]) -> list[str]:
+        """Returns the tensors that ``wanted`` is made of, and that no node of the model makes."""
+        return self._between([wanted], known)[3]
+
     def _between(
         self, wanted: Iterable[str], known: Mapping[str, Array]
-    ) -> tuple[set[int], dict[str, None], dict[str, None]]:
+    ) -> tuple[set[int], dict[str, None], dict[str, None], list[str]]:
+        """The nodes, the known tensors and the constants that tensors are made of, and what nothing makes."""
         nodes: set[int] = set()
         inputs: dict[str, None] = {}
         constants: dict[str, None] = {}
+        lacking = list[str]()
         pending, seen = list(wanted), set[str]()
         while pending:
             name = pending.pop()
@@ -105,8 +113,8 @@ class ModelNodes:
                 nodes.add(self._makers[name])
                 pending += self._model.graph.node[self._makers[name]].input
             else:
-                raise CompileError(f"the reference has no tensor {name}", field=name)
-        return nodes, inputs, constants
+                lacking.append(name)
+        return nodes, inputs, constants, lacking
 
 
 def _run_until(

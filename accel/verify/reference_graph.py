@@ -189,18 +189,24 @@ def _wide(
     ``values`` are those from which the bounds of the tensor begin, or within these. What onnxruntime rounded on the way
     is neither, and is computed again; ``bound`` are the graph's own operators, of which it may be moved since.
     """
-    moves = list[relax.Var]()
-    while var not in values and (source := source_of(bound.get(var))) is not None:
-        moves.append(var)
-        var = source
+    if var in values:
+        return values[var]
+    source = source_of(bound.get(var))
+    if source is not None:
+        before = _wide(imported, nodes, source, bound, values, between)
+        return None if before is None else moved(bound[var], var.ty, before)
+    makers = {name: each for each in bound for name in imported.tensors.get(str(each.name), ())}
     try:
         (wanted,), known = _asked(imported, [var], values)
-        found = values[var] if var in values else nodes.run_wide(wanted, known, between)
+        for name in nodes.lacking(wanted, known):
+            own = makers.get(name) if name != wanted else None  # else nothing of the graph that has a rule here
+            found = None if own is None else _wide(imported, nodes, own, bound, values, between)
+            if found is None:
+                return None
+            known[name] = found
+        return nodes.run_wide(wanted, known, between)
     except CompileError:
         return None
-    for each in reversed(moves):
-        found = moved(bound[each], each.ty, found)
-    return found
 
 
 def _is_operand(var: Any, result: VectorResult) -> bool:
