@@ -2,6 +2,7 @@
 
 import dataclasses
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -166,15 +167,35 @@ def test_weights_are_loaded_ahead_of_other_launches():
     assert own & ahead
 
 
+def chain(channels: tuple[int, ...], side: int) -> onnx.ModelProto:
+    """Convolutions of single pixels one after the other."""
+    random, graph = np.random.default_rng(0), Graph("chain")
+    x = graph.input("x", (1, channels[0], side, side))
+    for number, (taken, made) in enumerate(pairwise(channels)):
+        kernel = graph.constant(f"kernel{number}", random.normal(0, 0.1, (made, taken, 1, 1)).astype(np.float32))
+        bias = graph.constant(f"bias{number}", random.normal(size=made).astype(np.float32))
+        x = graph.node("Relu", f"relu{number}", [graph.node("Conv", f"conv{number}", [x, kernel, bias])])
+    graph.output(x, (1, channels[-1], side, side))
+    return graph.model()
+
+
 def test_what_goes_ahead_in_its_own_launch_is_waited_for():
     """Catches a load put where another one stood that has gone too, and took the token that both were waited for by."""
-    random, graph = np.random.default_rng(0), Graph("own")
-    x = graph.input("x", (1, 80, 14, 14))
-    for name, channels in (("narrow", (80, 80)), ("wide", (184, 80))):
-        kernel = graph.constant(f"{name}_kernel", random.normal(0, 0.1, (*channels, 1, 1)).astype(np.float32))
-        bias = graph.constant(f"{name}_bias", random.normal(size=channels[0]).astype(np.float32))
-        x = graph.node("Relu", f"{name}_relu", [graph.node("Conv", name, [x, kernel, bias])])
-    graph.output(x, (1, 184, 14, 14))
-    report, program, _ = ran(graph.model(), load_accelerator("vta"), "joined")
+    report, program, _ = ran(chain((80, 80, 184), 14), load_accelerator("vta"), "joined")
+    assert report.verified
+    assert_ordered(program)
+
+
+@pytest.mark.all
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(st.sampled_from([16, 40, 80, 112, 184, 240, 320]), min_size=3, max_size=5).map(tuple),
+    st.sampled_from([7, 10, 14, 20]),
+    st.sampled_from(["vta", "vta-8", "vta-32", "vta-small", "vta-ultra96"]),
+)
+def test_many_chains(channels: tuple[int, ...], side: int, name: str) -> None:
+    """Catches loads that go ahead, in launches whose weights have many tiles, unordered with what reads them."""
+    report, program, _ = ran(chain(channels, side), load_accelerator(name), "joined")
     assert report.verified
     assert_ordered(program)
