@@ -2,7 +2,7 @@
 
 Each vector program is timed as a launch by itself, and its cycles are given as multiples of two bounds: what its
 statements need however it is cut (lanes, reads and writes), and what a program of equal tiles needs, of which the first
-has a load and the last a store alone (``accel/lowering/vector/program_bounds.py``). Beside them stand cycles of
+has a load and the last a store alone (``accel/lowering/vector/tiles/program_bounds.py``). Beside them stand cycles of
 its units.
 
 ``python bench/vector_programs.py [PATTERN] [--accelerator NAME]``: of the cases that a pattern is found in, the worst
@@ -31,7 +31,7 @@ from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.ir.function_attributes import LAUNCHES, dump_region, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main
 from accel.lowering.pipeline import lower_region, region_words
-from accel.lowering.vector.program_bounds import program_bound
+from accel.lowering.vector.tiles.program_bounds import program_bound
 from accel.region.kinds import VectorRegion
 from accel.report.provenance import NO_SOURCES, provenance
 from examples.transformers.builder import Tokens

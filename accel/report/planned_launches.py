@@ -9,7 +9,7 @@ from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.epilogue_planning import composite_operators
 from accel.lowering.ir.function_attributes import LaunchInfo
 from accel.lowering.kinds.registry import launch_kind
-from accel.lowering.vector.program_bounds import program_bound
+from accel.lowering.vector.tiles.program_bounds import program_bound
 from accel.region.kinds import AnyRegion, Region, VectorRegion
 from accel.report.documents.plan_documents import (
     PlannedLaunch,

@@ -14,7 +14,7 @@ from accel.accelerator.memories import Memory
 from accel.accelerator.target import Target
 from accel.expression.element_types import CAST_TO, limits
 from accel.expression.syntax_tree import Access, Call, Cast, Expression, Literal, Statement
-from accel.lowering.vector.program_tiles import best_tile
+from accel.lowering.vector.tiles.program_tiles import best_tile
 from accel.region.affine_view import AffineView
 from accel.region.kinds import VectorRegion
 from accel.region.vector_program import VectorProgram, VectorTensor, axis_name

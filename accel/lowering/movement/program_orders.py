@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Access
-from accel.lowering.vector.program_tiles import best_tile
+from accel.lowering.vector.tiles.program_tiles import best_tile
 from accel.region.affine_view import AffineView
 from accel.region.kinds import VectorRegion
 from accel.region.vector_program import UNIT, VectorProgram, axis_name

@@ -7,8 +7,8 @@ from typing import Literal
 from tvm import relax
 
 from accel.lowering.ir.function_attributes import AttentionChoice, AttentionCosts
-from accel.lowering.vector.covered_operators import CoveredOperator
-from accel.lowering.vector.key_blocks import Part, converts, moves, multiplies
+from accel.lowering.vector.covers.covered_operators import CoveredOperator
+from accel.lowering.vector.covers.key_blocks import Part, converts, moves, multiplies
 
 AttentionOption = Literal["auto", "fused", "unfused"]
 """Where attention goes over blocks of keys: where that takes fewer cycles, wherever it fits, or nowhere."""

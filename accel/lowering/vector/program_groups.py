@@ -7,7 +7,7 @@ from tvm import relax
 
 from accel.expression.element_types import CAST_TO
 from accel.expression.syntax_tree import Access, Cast, Expression, Literal, Statement
-from accel.lowering.vector.covered_operators import CoveredOperator
+from accel.lowering.vector.covers.covered_operators import CoveredOperator
 from accel.region.vector_program import UNIT, Stream, VectorTensor, axis_name
 
 

@@ -33,17 +33,17 @@ from accel.lowering.vector.attention_choice import (
     choose_attentions,
 )
 from accel.lowering.vector.block_statements import UnsaidError
-from accel.lowering.vector.covered_operators import CoveredOperator
-from accel.lowering.vector.fewer_statements import in_fewer_statements
-from accel.lowering.vector.inlined_conditions import BOOL, Conditions
-from accel.lowering.vector.instruction_cover import (
+from accel.lowering.vector.covers.covered_operators import CoveredOperator
+from accel.lowering.vector.covers.instruction_cover import (
     UncoverableError,
 )
-from accel.lowering.vector.key_blocks import Part, joined, moves, products_of
-from accel.lowering.vector.operator_covers import OperatorCovers
-from accel.lowering.vector.priced_tiles import dram_bytes, priced_programs
+from accel.lowering.vector.covers.key_blocks import Part, joined, moves, products_of
+from accel.lowering.vector.covers.operator_covers import OperatorCovers
+from accel.lowering.vector.fewer_statements import in_fewer_statements
+from accel.lowering.vector.inlined_conditions import BOOL, Conditions
 from accel.lowering.vector.program_groups import Group, MisfitError
-from accel.lowering.vector.program_tiles import (
+from accel.lowering.vector.tiles.priced_tiles import dram_bytes, priced_programs
+from accel.lowering.vector.tiles.program_tiles import (
     Statements,
     cut_program,
     obstacle,

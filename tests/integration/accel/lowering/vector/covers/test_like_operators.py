@@ -8,9 +8,9 @@ from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.expression.parser import parse_statement
 from accel.expression.syntax_tree import Access
-from accel.lowering.vector import like_operators
-from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
-from accel.lowering.vector.like_operators import LikeOperators
+from accel.lowering.vector.covers import like_operators
+from accel.lowering.vector.covers.covered_operators import CoveredOperator, cover_operator
+from accel.lowering.vector.covers.like_operators import LikeOperators
 from accel.lowering.vector.whole_floats import LegalOperator, LegalStatement, LegalTensor
 
 NPU = Target(load_accelerator("npu"))

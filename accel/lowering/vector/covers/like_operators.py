@@ -8,7 +8,7 @@ from dataclasses import replace
 from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Access, Expression, Literal, Scalar, Statement, walk, with_leaves
 from accel.lowering.analysis.like_numbers import LikeNumbers
-from accel.lowering.vector.covered_operators import CoveredOperator, cover_operator
+from accel.lowering.vector.covers.covered_operators import CoveredOperator, cover_operator
 from accel.lowering.vector.whole_floats import LegalOperator
 
 _MOST_TRIED = 16  # operators of one kind that are asked: they differ in which numbers are known

@@ -6,11 +6,11 @@ from accel.accelerator.target import Target
 from accel.expression.element_types import CAST_TO
 from accel.expression.syntax_tree import Access, Cast, Statement
 from accel.lowering.analysis.float_units import home_memory
-from accel.lowering.vector.covered_operators import CoveredOperator
-from accel.lowering.vector.instruction_cover import InstructionCover, Lying, UncoverableError
-from accel.lowering.vector.key_blocks import cover_key_blocks, cover_sum_blocks
+from accel.lowering.vector.covers.covered_operators import CoveredOperator
+from accel.lowering.vector.covers.instruction_cover import InstructionCover, Lying, UncoverableError
+from accel.lowering.vector.covers.key_blocks import cover_key_blocks, cover_sum_blocks
+from accel.lowering.vector.covers.like_operators import LikeOperators
 from accel.lowering.vector.legal_statements import Legalizer
-from accel.lowering.vector.like_operators import LikeOperators
 from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, Range
 
 _ROW = 64  # elements of a row, which any store has

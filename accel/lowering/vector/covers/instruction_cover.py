@@ -41,7 +41,7 @@ from accel.expression.syntax_tree import (
 )
 from accel.expression.unify import elements_apart, tvm_store
 from accel.lowering.inject.operation_matching import DRAM, matching_operations
-from accel.lowering.vector.equal_expressions import equal_expressions
+from accel.lowering.vector.covers.equal_expressions import equal_expressions
 from accel.lowering.vector.whole_floats import FLOAT
 
 _MOST_OPERATIONS = 4  # of an expression that one instruction does

@@ -7,11 +7,11 @@ import pytest
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import parse_accelerator
 from accel.expression.parser import parse_statement
-from accel.lowering.vector.covered_operators import CoveredOperator
-from accel.lowering.vector.key_blocks import cover_key_blocks
+from accel.lowering.vector.covers.covered_operators import CoveredOperator
+from accel.lowering.vector.covers.key_blocks import cover_key_blocks
 from accel.lowering.vector.whole_floats import LegalOperator, LegalStatement, LegalTensor
 
-DOCUMENT = Path(__file__).parents[5] / "docs" / "machines" / "float-array.yaml"
+DOCUMENT = Path(__file__).parents[6] / "docs" / "machines" / "float-array.yaml"
 EXTENTS = {"q": 6, "k": 20, "d": 4, "w": 3}
 LEAST = -3.4028234663852886e38
 SCORES = ("s[q, k] += x[q, d] * y[k, d]", "s2[q, k] = s[q, k] / 2.0")

@@ -9,9 +9,9 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
 from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.pipeline import lower_region, region_words
-from accel.lowering.vector.program_bounds import program_bound
-from accel.lowering.vector.program_cycles import ProgramCycles
-from accel.lowering.vector.program_tiles import best_tile
+from accel.lowering.vector.tiles.program_bounds import program_bound
+from accel.lowering.vector.tiles.program_cycles import ProgramCycles
+from accel.lowering.vector.tiles.program_tiles import best_tile
 from accel.region.kinds import VectorRegion
 from accel.region.vector_program import VectorProgram, VectorTensor
 

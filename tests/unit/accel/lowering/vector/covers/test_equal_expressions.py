@@ -7,7 +7,7 @@ import pytest
 
 from accel.expression.parser import parse_statement
 from accel.expression.syntax_tree import Access, Binary, Call, Expression, Literal, Negate, Select
-from accel.lowering.vector.equal_expressions import equal_expressions
+from accel.lowering.vector.covers.equal_expressions import equal_expressions
 
 _POINTS = np.array([-3.5, -1.0, -0.0, 0.0, 0.25, 2.0, 9.0])
 _FUNCTIONS: dict[str, Any] = {

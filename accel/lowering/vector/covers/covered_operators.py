@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Access, Statement, walk
-from accel.lowering.vector.instruction_cover import InstructionCover, Lying, UncoverableError
+from accel.lowering.vector.covers.instruction_cover import InstructionCover, Lying, UncoverableError
 from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, LegalStatement
 from accel.region.vector_program import UNIT, Stream, VectorTensor, axis_name
 

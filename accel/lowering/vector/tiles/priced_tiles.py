@@ -13,7 +13,7 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.expression.syntax_tree import Statement
-from accel.lowering.vector.program_tiles import Statements, fits, lanes_of, placed
+from accel.lowering.vector.tiles.program_tiles import Statements, fits, lanes_of, placed
 from accel.region.vector_program import UNIT, VectorProgram, VectorTensor
 from accel.util.arrays import Array, Float64
 

@@ -9,7 +9,7 @@ from accel.accelerator.memories import Memory
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.expression.syntax_tree import Access, Binary, Literal, Statement
-from accel.lowering.vector.program_cycles import ProgramCycles
+from accel.lowering.vector.tiles.program_cycles import ProgramCycles
 from accel.region.kinds import Views
 from accel.region.tilings import tile_extents
 from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor, loaded_once
