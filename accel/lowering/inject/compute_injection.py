@@ -18,7 +18,7 @@ from accel.expression.syntax_tree import Access, index_terms
 from accel.lowering.inject.hardware_loops import LoopAssignment, LoopAxis, assign_hardware_loops
 from accel.lowering.inject.operation_matching import OperationMatch, matching_operations, nearest_mismatch
 from accel.lowering.ir import instruction_calls
-from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify, substitute
+from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, in_loops, simplify, substitute
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 
 
@@ -283,7 +283,4 @@ def _around(
         placed = [instruction_calls.operand(name) for name in operands]  # buffers, which no variable moves
         fields |= {name: simplify(substitute(fields[name], turned)) for name in fields if name not in placed}
     statement = instruction_calls.call(instruction.name, fields)
-    for axis in reversed(axes):
-        zero, extent = tirx.const(0, "int32"), tirx.const(axis.extent, "int32")
-        statement = tirx.For(axis.variable, zero, extent, tirx.ForKind.SERIAL, statement)
-    return statement
+    return in_loops([axis.variable for axis in axes], [axis.extent for axis in axes], statement)

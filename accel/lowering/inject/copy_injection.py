@@ -1,5 +1,6 @@
 """A nest that moves a tensor between DRAM and a scratchpad becomes two-dimensional copy instructions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.inject.operation_matching import OperationMatch, matching_operations, nearest_mismatch
 from accel.lowering.ir import instruction_calls
-from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify
+from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, in_loops, simplify
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.tir_walk import scope_of
 
@@ -262,33 +263,23 @@ class _Copying:
             axes = [*axes, piece]
         axes, further = self._dimensions(axes, pitch * _extent(rows), cut=_extent(rows) == 0)
         size = self.memory.element_count
-        sram_base, dram_base = _whole(sram.base, size), _whole(dram.base, size)
+        sram_base, dram_base = whole_elements(sram.base, size), whole_elements(dram.base, size)
         for axis in axes:
             sram_base = sram_base + axis.variable * axis.sram
             dram_base = dram_base + axis.variable * axis.dram
         for inner in (rows, columns):
             if inner is not None and inner.before is not None:
                 dram_base = dram_base + inner.before * inner.dram
-        operands = {
-            instruction_calls.operand("sram"): sram.buffer.data,
-            instruction_calls.index("sram"): simplify(sram_base),
-            instruction_calls.operand("dram"): dram.buffer.data,
-            instruction_calls.index("dram"): simplify(dram_base),
-        }
+        places = {"sram": (sram, sram_base), "dram": (dram, dram_base)}
         for number, each in enumerate(beside):
-            place = _whole(each.access.base, each.size)
+            place = whole_elements(each.access.base, each.size)
             for axis in axes:
                 place = place + axis.variable * axis.moves[number]
-            operands[instruction_calls.operand(each.name)] = each.access.buffer.data
-            operands[instruction_calls.index(each.name)] = simplify(place)
-        statement = instruction_calls.call(
-            self.copy.name,
-            operands | self._sizes(rows, columns) | self._of_dimensions(further) | self._of_blocks(blocks) | fields,
-        )
-        for axis in reversed(axes):
-            extent = tirx.const(constant_value(axis.extent), "int32")
-            statement = tirx.For(axis.variable, _ZERO, extent, tirx.ForKind.SERIAL, statement)
-        return statement
+            places[each.name] = each.access, place
+        sizes = self._sizes(rows, columns) | self._of_dimensions(further) | self._of_blocks(blocks)
+        statement = copy_call(self.copy, places, sizes | fields)
+        extents = [int(axis.extent) for axis in axes]
+        return in_loops([axis.variable for axis in axes], extents, statement)
 
     def _coalesced(self, axes: list[_Axis]) -> list[_Axis]:
         """Merge neighbouring loops that both sides walk as one, as far as the fields can count."""
@@ -436,5 +427,15 @@ def _size(axis: _Axis | None) -> tirx.Expr:
     )
 
 
-def _whole(base: tirx.Expr, size: int) -> tirx.Expr:
+def copy_call(copy: Copy, places: Mapping[str, tuple[AffineAccess, tirx.Expr]], fields: Mapping[str, Any]) -> tirx.Stmt:
+    """The statement that calls a copy, given what each operand is an access of, and where it begins, in elements."""
+    operands: dict[str, Any] = {}
+    for name, (access, base) in places.items():
+        operands[instruction_calls.operand(name)] = access.buffer.data
+        operands[instruction_calls.index(name)] = simplify(base)
+    return instruction_calls.call(copy.name, {**operands, **fields})
+
+
+def whole_elements(base: tirx.Expr, size: int) -> tirx.Expr:
+    """Where an access begins, in elements of ``size`` scalars."""
     return simplify(tirx.floordiv(base, size))

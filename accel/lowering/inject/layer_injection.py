@@ -11,10 +11,8 @@ from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.inject.layer_matching import LayerMatch, match_within
 from accel.lowering.ir import instruction_calls
-from accel.lowering.ir.affine_nest import constant_value
+from accel.lowering.ir.affine_nest import constant_value, in_loops
 from accel.lowering.ir.document_paths import INSTRUCTIONS
-
-_ZERO = tirx.const(0, "int32")
 
 
 def inject_layer(statement: tirx.Stmt, known: Sequence[LayerSemantics], target: Target) -> tirx.Stmt:
@@ -30,9 +28,7 @@ def inject_layer(statement: tirx.Stmt, known: Sequence[LayerSemantics], target: 
         fields[instruction_calls.operand(name)] = access.buffer.data
         fields[instruction_calls.index(name)] = access.base
     made = instruction_calls.call(layer.name, fields | match.fields)
-    for variable, extent in reversed(around):
-        made = tirx.For(variable, _ZERO, tirx.const(extent, "int32"), tirx.ForKind.SERIAL, made)
-    return made
+    return in_loops([variable for variable, _ in around], [extent for _, extent in around], made)
 
 
 def check_fields(match: LayerMatch, accelerator: Accelerator) -> None:

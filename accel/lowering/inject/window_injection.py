@@ -16,9 +16,9 @@ from accel.accelerator.memories import Memory
 from accel.accelerator.semantics import Semantics, scalar_field
 from accel.accelerator.target import Target
 from accel.errors import CompileError
+from accel.lowering.inject.copy_injection import copy_call, whole_elements
 from accel.lowering.inject.operation_matching import OperationMatch, matching_operations
-from accel.lowering.ir import instruction_calls
-from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify
+from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, in_loops, simplify
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.tir_walk import loads_of
 
@@ -214,22 +214,13 @@ class _Storing:
         """
         self._set_fields()
         left = [axis for axis in axes if axis is not self.way.rows and axis is not self.way.columns]
-        sram_base, dram_base = _whole(sram.base, self.size), _whole(dram.base, self.size)
+        sram_base, dram_base = (whole_elements(access.base, self.size) for access in (sram, dram))
         for axis in left:
             sram_base = sram_base + axis.variable * axis.sram
             dram_base = dram_base + axis.variable * axis.dram
-        operands = {
-            instruction_calls.operand("sram"): sram.buffer.data,
-            instruction_calls.index("sram"): simplify(sram_base),
-            instruction_calls.operand("dram"): dram.buffer.data,
-            instruction_calls.index("dram"): simplify(dram_base),
-        }
         said = {name: tirx.const(value, "int32") for name, value in self.values.items()}
-        statement = instruction_calls.call(self.copy.name, operands | said | fields)
-        for axis in reversed(left):
-            zero, extent = tirx.const(0, "int32"), tirx.const(axis.extent, "int32")
-            statement = tirx.For(axis.variable, zero, extent, tirx.ForKind.SERIAL, statement)
-        return statement
+        statement = copy_call(self.copy, {"sram": (sram, sram_base), "dram": (dram, dram_base)}, said | fields)
+        return in_loops([axis.variable for axis in left], [axis.extent for axis in left], statement)
 
     def _set_fields(self) -> None:
         way, window, stride_field = self.way, self.way.window, self.copy.copy_fields.row_stride
@@ -255,7 +246,3 @@ class _Storing:
             raise CompileError(f"{both}: windows must be square", field=INSTRUCTIONS)
         if value > most:
             raise CompileError(f"{name} is {value}, and holds {most} at most", field=INSTRUCTIONS)
-
-
-def _whole(base: tirx.Expr, size: int) -> tirx.Expr:
-    return simplify(tirx.floordiv(base, size))

@@ -98,6 +98,17 @@ def substitute(node: Any, values: dict[tirx.Var, tirx.Expr]) -> Any:
     return structural_map(node, (tirx.Var, lambda variable: values.get(variable, variable)))
 
 
+def in_loops(
+    variables: Sequence[tirx.Var], extents: Sequence[int], body: tirx.Stmt, pragma: str | None = None, value: int = 1
+) -> tirx.Stmt:
+    """``body`` in loops over the variables; the first carries ``pragma``, if it is given."""
+    for number in reversed(range(len(extents))):
+        zero, extent = tirx.const(0, "int32"), tirx.const(extents[number], "int32")
+        notes = {pragma: value} if pragma is not None and number == 0 else {}
+        body = tirx.For(variables[number], zero, extent, tirx.ForKind.SERIAL, body, annotations=notes)
+    return body
+
+
 def simplify(expression: tirx.Expr) -> tirx.Expr:
     """TVM's simplification of an index expression."""
     return sym.Analyzer().simplify(expression)

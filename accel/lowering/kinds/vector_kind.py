@@ -11,8 +11,9 @@ from accel.accelerator.instructions import Copy
 from accel.expression.syntax_tree import Access, Scalar, Statement
 from accel.expression.unify import COMBINED, tvm_store, tvm_value
 from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.ir.affine_nest import in_loops
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
-from accel.lowering.kinds.lanewise.lanewise_schedule import in_loops, scratchpad_buffer
+from accel.lowering.kinds.lanewise.lanewise_schedule import scratchpad_buffer
 from accel.lowering.kinds.program_operations import ProgramOperations, types_of
 from accel.lowering.kinds.region_kind import UsedOperation
 from accel.region.kinds import Role, VectorRegion

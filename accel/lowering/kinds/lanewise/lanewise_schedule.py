@@ -9,6 +9,7 @@ from tvm import tirx
 from accel.errors import CompileError
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.lanewise_capabilities import tile_planner
+from accel.lowering.ir.affine_nest import in_loops
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.epilogue_arithmetic import apply_pair, apply_steps, stored_value
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
@@ -26,17 +27,6 @@ def loop_nest(
     """Loops around what ``store`` makes of their variables; the first carries ``pragma``, if it is given."""
     variables = [tirx.Var(f"i{number}", "int32") for number in range(len(extents))]
     return in_loops(variables, extents, store(*variables), pragma, value)
-
-
-def in_loops(
-    variables: Sequence[tirx.Var], extents: Sequence[int], body: tirx.Stmt, pragma: str | None = None, value: int = 1
-) -> tirx.Stmt:
-    """``body`` in loops over the variables; the first carries ``pragma``, if it is given."""
-    for number in reversed(range(len(extents))):
-        zero, extent = tirx.const(0, "int32"), tirx.const(extents[number], "int32")
-        notes = {pragma: value} if pragma is not None and number == 0 else {}
-        body = tirx.For(variables[number], zero, extent, tirx.ForKind.SERIAL, body, annotations=notes)
-    return body
 
 
 def scratchpad_buffer(name: str, shape: Sequence[int], dtype: str, scope: str) -> Any:

@@ -6,10 +6,11 @@ from tvm import tirx
 
 from accel.errors import CompileError
 from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.ir.affine_nest import in_loops
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.epilogue_arithmetic import stored_value
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
-from accel.lowering.kinds.lanewise.lanewise_schedule import in_loops, loop_nest, scratchpad_buffer
+from accel.lowering.kinds.lanewise.lanewise_schedule import loop_nest, scratchpad_buffer
 from accel.region.elementwise import Elementwise, line_of
 from accel.region.kinds import Region
 from accel.region.tile_steps import LaneCapabilities, Load
