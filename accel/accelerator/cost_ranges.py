@@ -1,18 +1,22 @@
 """The fields and numbers that a cost may name, and the least and the greatest value of each."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_names, span
 from accel.accelerator.instructions import BitField, Compute, Copy, Instruction, Layer
-from accel.expression.cost_expression import Cost
+from accel.expression.cost_expression import Cost, parse_cost
 from accel.expression.syntax_tree import Literal, walk
 from accel.util.arrays import Float64
 
 Range = tuple[int, int]
+
+DEFAULT_CYCLES = "1"
+BUS_CYCLES = "ceil(bytes / bus_bytes)"
+"""Cycles of a copy on a bus that units share, where the document gives it no others."""
 
 _ALL = 16  # a range of so many numbers is tried whole
 _FLOAT32_MAX = int(np.finfo(np.float32).max)
@@ -33,6 +37,17 @@ def cost_fields(accelerator: Accelerator, instruction: Instruction) -> dict[str,
 def costs_of_dram(accelerator: Accelerator) -> dict[str, float]:
     """Returns what costs may name beside fields."""
     return {"bus_bytes": float(accelerator.dram.bus_bytes), "read_latency": float(accelerator.dram.read_latency)}
+
+
+def cost_of_one(text: str, instruction: Instruction, accelerator: Accelerator, known: Mapping[str, float]) -> float:
+    """Returns what a cost is for one instruction, given numbers by whole names of fields; what is not given is 0.
+
+    Raises:
+        ExpressionError: as :meth:`Cost.evaluate`.
+    """
+    cost, fields = parse_cost(text), cost_fields(accelerator, instruction)
+    given = {**costs_of_dram(accelerator), **known}
+    return float(cost.evaluate({name: float(given.get(fields.get(name, name), 0)) for name in cost.names}).max())
 
 
 def depths_of_memories(accelerator: Accelerator) -> dict[str, float]:

@@ -116,14 +116,12 @@ class _Member:
         return self.decoded.derived(self._family.boxes)
 
     @cached_property
-    def _written(self) -> tuple[Int64, Int64]:
-        """Where what it writes to DRAM begins and ends, (n,) each."""
-        return self.boxes.writes().hulls()
+    def _written(self) -> Boxes:
+        return self.boxes.writes()
 
     def writes_what(self, load: int, of: "_Member") -> bool:
         """Whether it writes to DRAM what a load of another one, or its own, reads."""
-        (begins, ends), (firsts, lasts) = self._written, of.boxes.of(of.boxes.instruction == load).hulls()
-        return bool(((begins[:, None] < lasts) & (firsts < ends[:, None])).any())
+        return self._written.meet(of.boxes.of(of.boxes.instruction == load))
 
     def touches_any(self, memory: int, begin: int, end: int, before: int | None = None) -> bool:
         """Whether any instruction, or one ``before`` that one, touches an element of a range."""
@@ -320,25 +318,16 @@ def _take_tokens(member: _Member, words: Words) -> None:
         assert token is not None
         put_field(words, row, token, int(on))
 
-    for row in sorted(gone):
-        rows = stream.rows[stream.unit[row]]
-        before = next((each for each in reversed(rows[: rows.index(row)]) if each not in gone), None)
-        for queue in stream.pushes[row]:
-            taken = takers[queue, row]
-            if before is None or queue in sends[before]:
-                put(taken, queue, push=False, on=False)
-            else:
-                put(before, queue, push=True, on=True)
-                sends[before].add(queue)
-                takers[queue, before] = taken
-    for row in sorted(gone, reverse=True):
-        rows = stream.rows[stream.unit[row]]
-        behind = next((each for each in rows[rows.index(row) + 1 :] if each not in gone), None)
-        for queue in stream.pops[row]:
-            sent = senders[queue, row]
-            if behind is None or queue in takes[behind]:
-                put(sent, queue, push=True, on=False)
-            else:
-                put(behind, queue, push=False, on=True)
-                takes[behind].add(queue)
-                senders[queue, behind] = sent
+    for push, own, others, held in ((True, stream.pushes, takers, sends), (False, stream.pops, senders, takes)):
+        for row in sorted(gone, reverse=not push):
+            rows = stream.rows[stream.unit[row]]
+            beside = reversed(rows[: rows.index(row)]) if push else iter(rows[rows.index(row) + 1 :])
+            heir = next((each for each in beside if each not in gone), None)
+            for queue in own[row]:
+                other = others[queue, row]
+                if heir is None or queue in held[heir]:
+                    put(other, queue, push=not push, on=False)
+                else:
+                    put(heir, queue, push=push, on=True)
+                    held[heir].add(queue)
+                    others[queue, heir] = other

@@ -94,6 +94,10 @@ class LaneCapabilities:
     products: frozenset[int] = frozenset()
 
 
+LOADED = LaneCapabilities(pair=False, difference=False, direct=True)
+"""What work needs that loads and stores do by themselves."""
+
+
 @dataclass(frozen=True)
 class AccumulatorBlock:
     """Accumulators of one block of a tile: rows and columns of them."""

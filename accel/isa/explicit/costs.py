@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from accel.accelerator.checks.semantics_checks import COPY_COST_NAMES
-from accel.accelerator.cost_ranges import cost_fields
+from accel.accelerator.cost_ranges import BUS_CYCLES, DEFAULT_CYCLES, cost_fields
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy, Instruction
 from accel.expression.cost_expression import parse_cost
@@ -16,10 +16,7 @@ from accel.isa.explicit.hazards.accesses import copying
 from accel.isa.explicit.operations import MAX_CYCLES, ExecutedWords, executions_of, words_of
 from accel.util.arrays import Float64, Int64
 
-DEFAULT_CYCLES = "1"
 DEFAULT_ENERGY = "0"
-BUS_CYCLES = "ceil(bytes / bus_bytes)"
-"""Cycles of a copy on a bus that units share, where the document gives it no others."""
 
 
 def doing(decoded: Decoded) -> Iterator[tuple[Instruction, ExecutedWords]]:

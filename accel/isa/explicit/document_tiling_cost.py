@@ -12,14 +12,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from accel.accelerator.contraction import Contraction
-from accel.accelerator.cost_ranges import cost_fields
+from accel.accelerator.cost_ranges import BUS_CYCLES, DEFAULT_CYCLES, cost_fields
 from accel.accelerator.document import Accelerator, HazardSync
 from accel.accelerator.instructions import Compute, Copy, Instruction
 from accel.accelerator.memories import Memory
 from accel.expression.cost_expression import parse_cost
 from accel.expression.syntax_tree import ExpressionError
 from accel.isa.explicit import tile_replay_kernel as kernel
-from accel.isa.explicit.costs import BUS_CYCLES, DEFAULT_CYCLES
 from accel.isa.explicit.issue_order import PIPELINE, WINDOW, is_arranged, nominal_copy
 from accel.isa.explicit.tile_replay import Work, replayed
 from accel.region.epilogue import Epilogue

@@ -32,6 +32,11 @@ class Boxes:
         reach = (self.rows - 1) * self.row_stride
         return self.begin + np.minimum(reach, 0), self.begin + np.maximum(reach, 0) + self.row_bytes
 
+    def meet(self, others: "Boxes") -> bool:
+        """Returns whether any has a byte between its first and its last one where one of ``others`` has."""
+        (begins, ends), (firsts, lasts) = self.hulls(), others.hulls()
+        return bool(((begins[:, None] < lasts) & (firsts < ends[:, None])).any())
+
     def of(self, which: Bools) -> "Boxes":
         """Returns the boxes for which ``which`` (accesses,) is true."""
         at = np.flatnonzero(which)

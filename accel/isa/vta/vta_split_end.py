@@ -80,8 +80,7 @@ def _reads_first(launch: Decoded, boxes: Boxes, stores: Int64) -> bool:
     first = int(np.flatnonzero(told).min(initial=len(launch)))
     loads, written = boxes_of(launch), boxes.of(np.isin(boxes.instruction, stores))
     loads = loads.of(~loads.write & (loads.instruction <= first))
-    (begins, ends), (firsts, lasts) = loads.hulls(), written.hulls()
-    return bool(((begins[:, None] < lasts) & (firsts < ends[:, None])).any())
+    return loads.meet(written)
 
 
 def _steps(launch: Decoded, table: Int64, microops: Int64, stores: Int64) -> Int64:

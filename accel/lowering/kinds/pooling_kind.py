@@ -41,10 +41,8 @@ from accel.region.epilogue import INT8, Epilogue, Scaling, Shifting
 from accel.region.kinds import Region, TilingOption
 from accel.region.pooling import Pooling
 from accel.region.shapes import Convolution, PackedActivation
-from accel.region.tile_steps import LaneCapabilities
+from accel.region.tile_steps import LOADED, LaneCapabilities
 from accel.region.tilings import divisors
-
-_DIRECT = LaneCapabilities(pair=False, difference=False, direct=True)
 
 
 class PoolingKind(LanewiseKind[Pooling]):
@@ -185,7 +183,7 @@ def _by_a_store(composite: CompositeRegion, capabilities: Capabilities, *, borde
     why = window_mismatch(window, store, capabilities.accelerator)
     if why:
         return why
-    shape = replace(next(iter(_shapes(composite, capabilities, INT8[0], _DIRECT))), by_store=True)
+    shape = replace(next(iter(_shapes(composite, capabilities, INT8[0], LOADED))), by_store=True)
     tiling = lanewise_tiling(shape, capabilities, epilogue, bordered=bordered)
     return f"no tile of it fits {store.name}" if tiling is None else Region(shape, epilogue, tiling)
 

@@ -48,6 +48,17 @@ def largest_of(value: Callable[..., Any], window: SlidingWindow, at: Sequence[An
     return functools.reduce(tirx.max, [value(block, row, column, *inner) for row in rows for column in columns])
 
 
+def known_pragma(pragma: str | None, work: str = "elementwise work") -> str:
+    """Returns the pragma of a step.
+
+    Raises:
+        CompileError: there is none.
+    """
+    if pragma is None:
+        raise CompileError(f"the accelerator has no instruction for a step of {work}", field=INSTRUCTIONS)
+    return pragma
+
+
 class _LanewiseTile:
     """The nests of one tile; ``block``, ``row`` and ``column`` are the tile's first, of the result."""
 
@@ -103,7 +114,7 @@ class _LanewiseTile:
 
     def _load_diagonals(self) -> tirx.Stmt:
         memory, source = self.gemm.weights.memory, self.dram[len(self.images)]
-        pragma = self._known(self.capabilities.load(memory.name, memory.dtype))
+        pragma = known_pragma(self.capabilities.load(memory.name, memory.dtype))
         extents = (len(self.shape.factors), *self.gemm.weights.shape)
         return loop_nest(extents, lambda *at: tirx.BufferStore(self.diagonals, source[at], list(at)), pragma)
 
@@ -114,14 +125,14 @@ class _LanewiseTile:
         def store(block: Any, *inner: Any) -> tirx.Stmt:
             return tirx.BufferStore(self.bias, source[self.block + block, *inner], [block, *inner])
 
-        pragma = self._known(self.capabilities.load(memory.name, memory.dtype_in_dram))
+        pragma = known_pragma(self.capabilities.load(memory.name, memory.dtype_in_dram))
         return loop_nest((self.tiling.out_blocks, *self.gemm.dst.shape), store, pragma)
 
     def _epilogue_step(self, step: Apply) -> tirx.Stmt:
         """A step of the epilogue, which may add a number a channel."""
         if not any(name in TENSOR_OPS for name, _ in step.steps):
             return self._step(step)
-        pragma = self._known(self.capabilities.steps(step.steps).pragma)
+        pragma = known_pragma(self.capabilities.steps(step.steps).pragma)
         return self._each(step, lambda box, at: apply_steps(box[at], step.steps, self.bias[at[0], *at[3:]]), pragma)
 
     def _load(self, operand: int) -> tirx.Stmt:
@@ -133,7 +144,7 @@ class _LanewiseTile:
             return tirx.BufferStore(image, self._read(operand, block, y, x, inner), list(at))
 
         extents = (self.tiling.out_blocks, *self.reach, *self.source.shape)
-        return loop_nest(extents, store, self._known(self.capabilities.load(memory.name, memory.dtype)))
+        return loop_nest(extents, store, known_pragma(self.capabilities.load(memory.name, memory.dtype)))
 
     def _read(self, operand: int, block: Any, y: Any, x: Any, inner: Any) -> Any:
         """The datum in row ``y`` and column ``x`` of those that the tile reads."""
@@ -160,7 +171,7 @@ class _LanewiseTile:
         if isinstance(step, Take):
             return self._taken(step)
         if isinstance(step, Apply):
-            pragma = self._known(self.capabilities.steps(step.steps).pragma)
+            pragma = known_pragma(self.capabilities.steps(step.steps).pragma)
             return self._each(step, lambda box, at: apply_steps(box[at], step.steps), pragma)
         return self._merged(step)
 
@@ -168,7 +179,7 @@ class _LanewiseTile:
         if self.region.epilogue.start == "zero":
             return self._each(step, lambda _box, _at: tirx.const(0, self.gemm.sum_dtype), self.gemm.instruction.pragma)
         memory, zeros = self.gemm.dst.memory, self.dram[-2]
-        pragma = self._known(self.capabilities.load(memory.name, memory.dtype_in_dram))
+        pragma = known_pragma(self.capabilities.load(memory.name, memory.dtype_in_dram))
         return self._each(step, lambda _box, at: zeros[tuple(at[3:])], pragma)
 
     def _each(self, step: Clear | Apply | Merge, value: Any, pragma: str) -> tirx.Stmt:
@@ -188,7 +199,7 @@ class _LanewiseTile:
 
         extents = (self.tiling.out_blocks, *step.extents, *self.gemm.dst.shape)
         loads = self.capabilities.loading(self.gemm.dst.memory.name, "int8", adds=step.adds)
-        return loop_nest(extents, store, self._known(loads.pragma))
+        return loop_nest(extents, store, known_pragma(loads.pragma))
 
     def _taken(self, step: Take) -> tirx.Stmt:
         box, gemm, (down, right) = self.boxes[step.box.name], self.gemm, self.shape.strides
@@ -213,7 +224,7 @@ class _LanewiseTile:
             block, y, x, *inner = at
             return apply_pair(box[at], step.name, other[block, y + down, x + right, *inner])
 
-        return self._each(step, value, self._known(self.capabilities.pair(step.name).pragma))
+        return self._each(step, value, known_pragma(self.capabilities.pair(step.name).pragma))
 
     def _store(self) -> tirx.Stmt:
         result: AccumulatorBlock = self.plan.result
@@ -232,10 +243,4 @@ class _LanewiseTile:
             return tirx.BufferStore(out, value, place)
 
         extents = (self.tiling.out_blocks, self.tiling.out_rows, self.tiling.out_columns, *self.gemm.dst.shape)
-        return loop_nest(extents, store, self._known(pragma))
-
-    @staticmethod
-    def _known(pragma: str | None) -> str:
-        if pragma is None:
-            raise CompileError("the accelerator has no instruction for a step of elementwise work", field=INSTRUCTIONS)
-        return pragma
+        return loop_nest(extents, store, known_pragma(pragma))

@@ -4,18 +4,14 @@ from typing import Any
 
 from tvm import tirx
 
-from accel.errors import CompileError
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.ir.affine_nest import in_loops
-from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.epilogue_arithmetic import stored_value
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
-from accel.lowering.kinds.lanewise.lanewise_schedule import loop_nest, scratchpad_buffer
+from accel.lowering.kinds.lanewise.lanewise_schedule import known_pragma, loop_nest, scratchpad_buffer
 from accel.region.elementwise import Elementwise, line_of
 from accel.region.kinds import Region
-from accel.region.tile_steps import LaneCapabilities, Load
-
-_DIRECT = LaneCapabilities(pair=False, difference=False, direct=True)
+from accel.region.tile_steps import LOADED, Load
 
 
 def schedule_summed_loads(
@@ -47,22 +43,18 @@ def schedule_summed_loads(
             own = accumulator(*inside)
             return tirx.BufferStore(box, box[tuple(own)] + value if step.adds else value, own)
 
-        return loop_nest(extents, load, _known(capabilities.loading(memory.name, "int8", adds=step.adds).pragma))
+        return loop_nest(
+            extents, load, known_pragma(capabilities.loading(memory.name, "int8", adds=step.adds).pragma, "a sum")
+        )
 
     def store(*inside: Any) -> tirx.Stmt:
         value = stored_value(box[tuple(accumulator(*inside))], region.epilogue.result, region.epilogue.scaling)
         return tirx.BufferStore(out, value, pixel(*inside))
 
-    steps = [each for each in shape.plan_tile(rows, columns, _DIRECT).steps if isinstance(each, Load)]
-    pragma = _known(capabilities.store(region.epilogue.result, region.epilogue.scaling))
+    steps = [each for each in shape.plan_tile(rows, columns, LOADED).steps if isinstance(each, Load)]
+    pragma = known_pragma(capabilities.store(region.epilogue.result, region.epilogue.scaling), "a sum")
     body = [tirx.AllocBuffer(box), *map(loaded, steps), loop_nest(extents, store, pragma)]
     data = shape.inputs[0]
     tiles = (data.batch, data.blocks // blocks, tiling.out_pitch_h // rows, tiling.out_pitch_w // columns)
     inner = in_loops(at[3:], tiles[3:], tirx.SeqStmt(body), CONTEXTS_PRAGMA, tiling.result_contexts)
     return function.with_body(in_loops(at[:3], tiles[:3], inner))
-
-
-def _known(pragma: str | None) -> str:
-    if pragma is None:
-        raise CompileError("the accelerator has no instruction for a step of a sum", field=INSTRUCTIONS)
-    return pragma

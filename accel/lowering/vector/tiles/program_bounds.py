@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel.accelerator.cost_ranges import cost_fields
+from accel.accelerator.cost_ranges import BUS_CYCLES, DEFAULT_CYCLES, cost_fields, cost_of_one, costs_of_dram
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.target import Target
@@ -22,9 +22,6 @@ from accel.lowering.inject.hardware_loops import most_iterations
 from accel.lowering.kinds.program_operations import ProgramOperations
 from accel.region.vector_program import UNIT, VectorProgram
 from accel.util.arrays import Float64
-
-_BUS_CYCLES = "ceil(bytes / bus_bytes)"
-
 
 _MOST_TILES = 256  # that are thought of
 
@@ -107,19 +104,13 @@ def _copied(statement: Statement, program: VectorProgram, copy: Copy, accelerato
 
 def _cost_of_copy(copy: Copy, nbytes: int, accelerator: Accelerator) -> tuple[float, float]:
     """Cycles of a copy of so many bytes in one row, and those on a bus that units share."""
-    names, dram = cost_fields(accelerator, copy), accelerator.dram
     size = copy.dram_bytes(accelerator.memory(copy.memory))
-    known = {"bytes": nbytes, "elements": -(-nbytes // size), "bus_bytes": dram.bus_bytes}
-    known |= {"read_latency": dram.read_latency}
+    known: dict[str, float] = {"bytes": nbytes, "elements": -(-nbytes // size)}
     known |= {name: 1 for name in (copy.copy_fields.rows, *(each.extent for each in copy.dimensions)) if name}
     known |= {name: -(-nbytes // size) for name in (copy.copy_fields.columns,) if name}
-
-    def evaluated(text: str) -> float:
-        cost = parse_cost(text)
-        return float(cost.evaluate({name: float(known.get(names.get(name, name), 0)) for name in cost.names}).max())
-
-    cycles = max(evaluated(copy.cycles or "1"), 1.0)
-    beats = evaluated(copy.bus_cycles or _BUS_CYCLES) if copy.unit in dram.shared_by else 0.0
+    cycles = max(cost_of_one(copy.cycles or DEFAULT_CYCLES, copy, accelerator, known), 1.0)
+    shares = copy.unit in accelerator.dram.shared_by
+    beats = cost_of_one(copy.bus_cycles or BUS_CYCLES, copy, accelerator, known) if shares else 0.0
     return max(cycles, beats), beats
 
 
@@ -132,18 +123,15 @@ def _computed(
     """
     every = math.prod(program.extents[axis] for axis in program.axes_of(statement))
     reduced = math.prod(program.extents[int(axis[1:])] for axis in statement.reduced)
-    cost = parse_cost(instruction.cycles or "1")
+    cost = parse_cost(instruction.cycles or DEFAULT_CYCLES)
     numbers = [int(node.value) for node in walk(cost.tree) if isinstance(node, Literal) and node.value > 1]
-    names, dram = cost_fields(accelerator, instruction), accelerator.dram
+    names, of_dram = cost_fields(accelerator, instruction), costs_of_dram(accelerator)
 
     def costs(most: Sequence[int]) -> tuple[Float64, Float64]:
         """The costs of instructions by the extents of their loops, and their iterations."""
         options = [sorted({*_extents(each, numbers)}) for each in most]
         grid = np.array(list(itertools.product(*options)), np.float64).reshape(-1, len(options)).T
-        columns: dict[str, Float64] = {
-            "read_latency": np.float64(dram.read_latency) * np.ones(1),
-            "bus_bytes": np.float64(dram.bus_bytes) * np.ones(1),
-        }
+        columns: dict[str, Float64] = {name: np.full(1, number) for name, number in of_dram.items()}
         for loop, extents in zip(instruction.loops, grid, strict=True):
             columns |= dict.fromkeys((loop.extent, *loop.repeated_in), extents)
         known = {name: columns.get(names.get(name, name), np.zeros(1)) for name in cost.names}

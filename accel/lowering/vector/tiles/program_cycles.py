@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from accel.accelerator.cost_ranges import cost_fields
+from accel.accelerator.cost_ranges import BUS_CYCLES, DEFAULT_CYCLES, cost_of_one
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.target import Target
-from accel.expression.cost_expression import parse_cost
 from accel.expression.syntax_tree import Statement
 from accel.lowering.inject.hardware_loops import LoopAxis, hardware_loops, most_iterations
 from accel.lowering.kinds.program_operations import ProgramOperations
@@ -21,7 +20,6 @@ from accel.region.affine_view import AffineView
 from accel.region.kinds import Views
 from accel.region.vector_program import UNIT, VectorProgram, VectorTensor, turned_axes
 
-_BUS_CYCLES = "ceil(bytes / bus_bytes)"  # of a copy that does not say how long it is on the bus
 _ROOMY = 3  # copies of a buffer with which loads wait for no stores that wait for the bus
 _HELD_UP = 0.25  # of what the one of them that takes less is on the bus, which they wait else
 _Fields = tuple[tuple[str, int], ...]
@@ -159,18 +157,12 @@ class ProgramCycles:
         return times * max(cycles, beats), times * beats
 
     def _cost(self, instruction: Compute | Copy, fields: Mapping[str, int]) -> tuple[float, float]:
-        dram, names = self._accelerator.dram, cost_fields(self._accelerator, instruction)
-        known = {"bus_bytes": dram.bus_bytes, "read_latency": dram.read_latency, **fields}
-
-        def evaluated(text: str) -> float:
-            cost = parse_cost(text)
-            columns = {name: float(known.get(names.get(name, name), 0)) for name in cost.names}
-            return float(cost.evaluate(columns).max())
-
-        cycles = max(math.ceil(evaluated(instruction.cycles or "1")), 1)
-        if not isinstance(instruction, Copy) or instruction.unit not in dram.shared_by:
+        accelerator = self._accelerator
+        cycles = cost_of_one(instruction.cycles or DEFAULT_CYCLES, instruction, accelerator, fields)
+        cycles = max(math.ceil(cycles), 1)
+        if not isinstance(instruction, Copy) or instruction.unit not in accelerator.dram.shared_by:
             return cycles, 0
-        return cycles, math.ceil(evaluated(instruction.bus_cycles or _BUS_CYCLES))
+        return cycles, math.ceil(cost_of_one(instruction.bus_cycles or BUS_CYCLES, instruction, accelerator, fields))
 
     def _computed(self, instruction: Compute, form: _Form, tile: Sequence[int]) -> tuple[int, _Fields]:
         """How many instructions a nest takes, and the extents of each one's loops."""
