@@ -13,6 +13,10 @@ from types import ModuleType
 # onnxruntime reads it once, while it is loaded; without it, it keeps a device id below HOME and reports its use
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
+# OpenBLAS reads it while numpy is imported: the power of two of cycles for which its threads spin, waiting for more to
+# do. Usually that is some 20 ms of a processor after each product, which compilation beside it needs.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+
 # TVM reads it while it is imported, and then loads what it has for GPUs. That, and its distributed runtime, which its
 # wheels lack, end in errors that it catches itself; for the first one it reads the symbols of all its libraries.
 # Without both it is imported in two thirds of the time, and takes 40 MB less.

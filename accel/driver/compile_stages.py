@@ -24,6 +24,7 @@ from accel.driver.compilation import (
     Partitioned,
     Quantised,
 )
+from accel.driver.helpers.plans_beside import BesidePlans
 from accel.driver.kept_programs import KeptProgram, KeptPrograms, tensors_digest
 from accel.driver.quantisation_scheme import requantisation, scheme_of
 from accel.driver.run_options import Attention, DepthFirst
@@ -141,7 +142,7 @@ def _first_choice(done: Imported, left: Mapping[str, str]) -> RegionChoice:
     if kept.choice is None:
         graph = read_graph(done.imported.module, Capabilities.of(done.job.target), left)
         kept.keep_graph(graph)
-        kept.choice = _choose(done.job, graph)
+        kept.choice = _choose(done.job, graph, beside=True)
         kept.keep_answers(done.job.target.derived(kept_answers))
     return kept.choice
 
@@ -248,13 +249,20 @@ def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str
     return FastestPlacement(packed, job.target, RegionTimer(job.target, spare=_SPARE)).left_to_host(left)
 
 
-def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
-    """The regions of a graph; where launches run as one, those that take the fewest cycles with their neighbours."""
-    accelerator, timer = job.target.accelerator, job.measure
+def _choose(job: CompilationInputs, graph: CompositeGraph, *, beside: bool = False) -> RegionChoice:
+    """The regions of a graph; where launches run as one, those that take the fewest cycles with their neighbours.
+
+    ``beside``: the job's second process plans some of them, if there is one.
+    """
+    accelerator, timer, assistant = job.target.accelerator, job.measure, job.helpers.assistant
     measure = None if timer is None else TrialTimer(timer, job.target).times
     exact = priced_exactly(accelerator) if job.options.schedule == "auto" else None
     cost = family_of(accelerator).tiling_cost
-    choice = choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, _joined_prices(job))
+    joined = _joined_prices(job)
+    plans = None
+    if beside and assistant is not None:
+        plans = BesidePlans(assistant, job.target, graph, joined=joined is not None)
+    choice = choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, joined, plans)
     if timer is not None:
         timer.keep()
     return choice
@@ -312,8 +320,9 @@ def kept_capabilities(target: Target, cache: CacheStore | None) -> Iterator[None
     if known is not None:
         with suppress(ValueError):
             capabilities.recall(known)
+    recalled = len(capabilities.recalled)
     yield
-    if capabilities.asked_anew:
+    if capabilities.asked_anew or len(capabilities.recalled) > recalled:  # by this process, or by one beside it
         kept.put(key, capabilities.dump())
 
 

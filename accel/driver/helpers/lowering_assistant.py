@@ -1,4 +1,4 @@
-"""A second process of a job, which lowers regions beside it.
+"""A second process of a job, which plans composites and lowers regions beside it.
 
 Lowering is Python that drives TVM, and holds Python's lock: threads would take turns. The process is forked when TVM is
 imported and the job has no threads yet, and waits for regions until the job ends. It gives back what the cache of
@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from typing import Protocol
 
 from pydantic import BaseModel
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
+from accel.driver.helpers.plans_beside import ArrivingPlans, PlanOrder, plan_last_first
 from accel.errors import CyclopsError
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.region_cache import LoweredBeside, dump_entry
@@ -28,7 +30,10 @@ _ANY_NUMBER = 1 << 62
 
 
 class _Order(BaseModel):
-    """What the job asks for: regions of an accelerator, which it gives before, with what is known of it."""
+    """What the job asks for: regions and plans for an accelerator, which it gives before, with what is known of it.
+
+    One that asks for nothing ends the planning.
+    """
 
     accelerator: str = ""
     capabilities: str = ""
@@ -36,6 +41,35 @@ class _Order(BaseModel):
     most: int = 0
     placed: bool = False
     prints: bool = True
+    plan: PlanOrder | None = None
+
+
+class _Asked(Protocol):
+    """What was asked for and comes on the line."""
+
+    def receive(self, line: socket.socket) -> bool:
+        """Takes its frames; returns False if there are no more."""
+
+    def give_up(self) -> None:
+        """Takes it that they will not come."""
+
+
+class _AskedRegion:
+    """A region that was asked for."""
+
+    def __init__(self) -> None:
+        self.answer: Future[LoweredBeside] = Future()
+
+    def receive(self, line: socket.socket) -> bool:
+        entry = receive_frame(line)
+        placed = None if entry is None else receive_frame(line)
+        if entry is None or placed is None:
+            return False
+        self.answer.set_result(LoweredBeside(entry or None, placed or None))
+        return True
+
+    def give_up(self) -> None:
+        self.answer.set_result(LoweredBeside(gone=True))
 
 
 class LoweringAssistant:
@@ -52,7 +86,7 @@ class LoweringAssistant:
         self.prints = True
         self._line = line
         self._target: Target | None = None
-        self._asked: deque[Future[LoweredBeside]] = deque()
+        self._asked: deque[_Asked] = deque()
         self._reader: threading.Thread | None = None
         self._sending = threading.Lock()  # not for receiving: who sends may wait for what is received
         self._gone = False
@@ -68,20 +102,20 @@ class LoweringAssistant:
             most: the instructions that it may have: of one with more there is no entry.
             placed: whether its object is wanted too, with tensors anywhere.
         """
-        answer: Future[LoweredBeside] = Future()
+        asked = _AskedRegion()
+        self._ask(target, _Order(region=region, most=most, placed=placed, prints=self.prints), asked)
+        return asked.answer
+
+    def plan(self, target: Target, order: PlanOrder) -> ArrivingPlans:
+        """Begins to plan composites beside, until all are planned or something else is asked for."""
+        arriving = ArrivingPlans()
+        self._ask(target, _Order(plan=order), arriving)
+        return arriving
+
+    def end_planning(self) -> None:
+        """Has no further composite planned."""
         with self._sending:
-            if self._reader is None:
-                self._reader = threading.Thread(target=self._read, name="assistant", daemon=True)
-                self._reader.start()
-            if target is not self._target:
-                known = Capabilities.of(target).dump().decode()
-                self._send(_Order(accelerator=target.accelerator.model_dump_json(), capabilities=known))
-                self._target = target
-            self._asked.append(answer)
-            self._send(_Order(region=region, most=most, placed=placed, prints=self.prints))
-        if self._gone:
-            self._give_up()
-        return answer
+            self._send(_Order())
 
     def close(self) -> None:
         """Ends the process, which finishes the region that it is at."""
@@ -91,30 +125,43 @@ class LoweringAssistant:
             self._reader.join()
         self._line.close()
 
+    def _ask(self, target: Target, order: _Order, asked: _Asked) -> None:
+        with self._sending:
+            if self._reader is None:
+                self._reader = threading.Thread(target=self._read, name="assistant", daemon=True)
+                self._reader.start()
+            if target is not self._target:
+                known = Capabilities.of(target).dump().decode()
+                self._send(_Order(accelerator=target.accelerator.model_dump_json(), capabilities=known))
+                self._target = target
+            self._asked.append(asked)
+            self._send(order)
+        if self._gone:
+            self._give_up()
+
     def _send(self, order: _Order) -> None:
         with suppress(OSError):  # the reader finds that it is gone
             send_frame(self._line, order.model_dump_json(exclude_defaults=True).encode())
 
     def _read(self) -> None:
-        while (entry := receive_frame(self._line)) is not None and (placed := receive_frame(self._line)) is not None:
-            if not self._answered(LoweredBeside(entry or None, placed or None)):
-                break
+        """Give what comes to who asked first, whose answer it is: they are asked for one after the other."""
+        while self._has_bytes() and self._asked and self._asked[0].receive(self._line):
+            self._asked.popleft()
         self._gone = True
         self._give_up()
 
+    def _has_bytes(self) -> bool:
+        """Whether something comes; False once the other end is gone."""
+        try:
+            return bool(self._line.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
     def _give_up(self) -> None:
         """Answer whatever was asked, in either thread: whoever asks later finds that the process is gone."""
-        while self._answered(LoweredBeside(gone=True)):
-            pass
-
-    def _answered(self, answer: LoweredBeside) -> bool:
-        """Give the answer to who asked first; returns False if nobody waits for any."""
-        try:
-            asked = self._asked.popleft()
-        except IndexError:
-            return False
-        asked.set_result(answer)
-        return True
+        with suppress(IndexError):
+            while True:
+                self._asked.popleft().give_up()
 
 
 @contextmanager
@@ -144,10 +191,12 @@ def assist(line: socket.socket) -> None:
             Capabilities.of(target).recall(order.capabilities.encode())
             continue
         assert target is not None
-        entry, placed = _lowered(order, target)
         try:
-            send_frame(line, entry)
-            send_frame(line, placed)
+            if order.plan is not None:
+                plan_last_first(line, order.plan, target)
+            elif order.region:
+                for frame in _lowered(order, target):
+                    send_frame(line, frame)
         except OSError:  # the job is over
             return
 

@@ -385,12 +385,18 @@ class Capabilities:
 
     def dump(self) -> bytes:
         """Returns all answers as JSON."""
+        return _ANSWERS.dump_json({**self.recalled, **self._given_since(0)})
+
+    def dump_since(self, count: int) -> bytes:
+        """Returns the answers behind the first ``count``, for :meth:`recall`."""
+        return _ANSWERS.dump_json(self._given_since(count))
+
+    def _given_since(self, count: int) -> dict[str, tuple[int | None, str]]:
         places = {id(meaning): place for place, meaning in enumerate(self.known)}
-        given = {
+        return {
             repr(key): (None if answer.meaning is None else places[id(answer.meaning)], answer.why)
-            for key, answer in self.answers.items()
+            for key, answer in itertools.islice(self.answers.items(), count, None)
         }
-        return _ANSWERS.dump_json({**self.recalled, **given})
 
     @property
     def asked_anew(self) -> bool:

@@ -6,7 +6,8 @@ program: one that differs in time alone finds all of it at once.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
 from pydantic import TypeAdapter
@@ -22,17 +23,28 @@ _LENGTHS = TypeAdapter(dict[str, int])
 _LENGTH = 8  # bytes of the header's length
 
 
+@dataclass(frozen=True)
+class GivenAnswer:
+    """An answer that was given anew; ``sizeless``: it depends on no size of the document."""
+
+    question: str
+    answer: bytes
+    sizeless: bool
+
+
 class KeptAnswers:
     """The answers about an accelerator in a cache; without one each is given anew.
 
     Attributes:
         cache: where they are, of the job's owner alone.
         asked_anew: whether there are answers that were not recalled.
+        given: those that neither the cache nor an earlier job had.
     """
 
     def __init__(self, accelerator: Accelerator) -> None:
         self.cache = SealedCache(None)
         self.asked_anew = False
+        self.given: list[GivenAnswer] = []
         self._accelerator = accelerator
         self._answers: dict[str, bytes] = {}
 
@@ -43,12 +55,12 @@ class KeptAnswers:
         """
         known = self.find(question)
         if known is None:
-            key = cache_key("answer", self._document, question)
-            known = self.cache.get(key)
+            known = self.cache.get(self._key(question))
             if known is None:
                 known = answer()
-                self.cache.put(key, known)
-            self.note(question, known)
+                self.take([GivenAnswer(question, known, sizeless=True)])
+            else:
+                self._know(question, known)
         return known
 
     def find(self, question: str) -> bytes | None:
@@ -57,8 +69,15 @@ class KeptAnswers:
 
     def note(self, question: str, answer: bytes) -> None:
         """Notes an answer, which depends on no time of the document, but on its sizes."""
-        self._answers[_digest(question)] = answer
-        self.asked_anew = True
+        self.take([GivenAnswer(question, answer, sizeless=False)])
+
+    def take(self, given: Iterable[GivenAnswer]) -> None:
+        """Takes answers that were given anew, here or in another process of the job."""
+        for each in given:
+            if each.sizeless:
+                self.cache.put(self._key(each.question), each.answer)
+            self._know(each.question, each.answer)
+            self.given.append(each)
 
     def dump(self) -> bytes | None:
         """Returns all answers; None if they are too many."""
@@ -75,6 +94,13 @@ class KeptAnswers:
         at = _LENGTH + int.from_bytes(dump[:_LENGTH], "little")
         for key, length in _LENGTHS.validate_json(dump[_LENGTH:at]).items():
             self._answers[key], at = dump[at : at + length], at + length
+
+    def _know(self, question: str, answer: bytes) -> None:
+        self._answers[_digest(question)] = answer
+        self.asked_anew = True
+
+    def _key(self, question: str) -> str:
+        return cache_key("answer", self._document, question)
 
     @cached_property
     def _document(self) -> str:

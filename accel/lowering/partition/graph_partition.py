@@ -1,24 +1,28 @@
 """Partition: which composites the accelerator runs, with their tiling, and why the others stay on the host."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tvm import ir
 
 from accel.accelerator.target import Target
 from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.ir.function_attributes import HOST_REASON, JOINED, REGION, dump_region
 from accel.lowering.kinds.region_kind import PlanRequest
 from accel.lowering.kinds.registry import plan_region
 from accel.lowering.partition.autotune import Measure, autotune
-from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
+from accel.lowering.partition.composite_graph import CompositeGraph, PlacedComposite, read_graph
 from accel.lowering.partition.joined_trials import ExpectRows, MeasureRow, tune_joined
 from accel.lowering.partition.launch_rows import launches_of, without_neighbours
 from accel.lowering.partition.residual_fusion import fused_additions
-from accel.region.kinds import Region
+from accel.region.kinds import Region, TilingOption
 from accel.region.tilings import TilingCost
+
+Plan = Sequence[TilingOption] | str
+"""The ways to run a composite, the cheapest first; or why there is none."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,19 @@ class JoinedPrices:
     expect: ExpectRows = lambda _rows: None
 
 
+class PlansBeside(Protocol):
+    """Another process, which plans composites while the job plans others."""
+
+    def begin(self, names: Sequence[str]) -> None:
+        """Has it plan composites of the graph, the last first; what it does already it goes on with."""
+
+    def find(self, name: str) -> Plan | None:
+        """Returns the plan of a composite; None if it is not made yet."""
+
+    def end(self) -> None:
+        """Has it plan no more."""
+
+
 def partition(
     module: ir.IRModule,
     target: Target,
@@ -87,23 +104,22 @@ def choose_regions(
     measure: Measure | None = None,
     exact: Callable[[Region], bool] | None = None,
     joined: JoinedPrices | None = None,
+    beside: PlansBeside | None = None,
 ) -> RegionChoice:
     """Returns what becomes of each composite, by the prices of tilings and, where these lie close, by their cycles.
 
     Where the price of the cheapest is ``exact``, it decides. ``joined`` says what else is asked where launches run as
-    one.
+    one. ``beside`` plans composites of this graph too, once there is one whose plan no earlier job has begun.
     """
     reasons, behind = dict(graph.reasons), None if joined is None else joined.behind
     uses = {name: placed.use for name, placed in graph.composites.items()}
     options, taken_in = fused_additions(graph.pairs, uses, reasons, capabilities, cost)
-    for name, placed in graph.composites.items():
-        if name not in reasons and name not in taken_in and name not in options:
-            price = cost if behind is None or placed.use.from_host else behind
-            found = plan_region(PlanRequest(placed.composite, placed.use, placed.lowest, capabilities, price))
-            if isinstance(found, str):
-                reasons[name] = found
-            else:
-                options[name] = found
+    wanted = [name for name in graph.composites if name not in {*reasons, *taken_in, *options}]
+    for name, plan in _plans(graph, wanted, capabilities, cost, behind, beside).items():
+        if isinstance(plan, str):
+            reasons[name] = plan
+        else:
+            options[name] = plan
     launches = launches_of(graph, taken_in, options)
     # a trial times a launch alone, which says less of joined ones than their own prices do
     alone = options.keys() if behind is None else without_neighbours(launches)
@@ -115,6 +131,36 @@ def choose_regions(
         )
     chosen = {name: chosen[name] for name in options}
     return RegionChoice(chosen, taken_in, reasons)
+
+
+def plan_composite(
+    placed: PlacedComposite, capabilities: Capabilities, cost: TilingCost, behind: TilingCost | None
+) -> Plan:
+    """Returns the plan of a composite; ``behind`` prices one whose data do not come from the host, if it is given."""
+    price = cost if behind is None or placed.use.from_host else behind
+    return plan_region(PlanRequest(placed.composite, placed.use, placed.lowest, capabilities, price))
+
+
+def _plans(
+    graph: CompositeGraph,
+    names: Sequence[str],
+    capabilities: Capabilities,
+    cost: TilingCost,
+    behind: TilingCost | None,
+    beside: PlansBeside | None,
+) -> dict[str, Plan]:
+    """The plans of composites, those that another process has made among them."""
+    plans, answers = dict[str, Plan](), capabilities.target.derived(kept_answers)
+    for place, name in enumerate(names):
+        found = None if beside is None else beside.find(name)
+        if found is None:
+            found = plan_composite(graph.composites[name], capabilities, cost, behind)
+            if beside is not None and answers.given:
+                beside.begin(names[place + 1 :])
+        plans[name] = found
+    if beside is not None:
+        beside.end()
+    return plans
 
 
 def marked(module: ir.IRModule, choice: RegionChoice) -> ir.IRModule:

@@ -145,9 +145,10 @@ def _tilings(
 
 
 def _candidates(region: Region[Convolution], capabilities: Capabilities, scheduled: Scheduled) -> LayerCandidates:
-    """All tilings of a shape, which several layers have that end alike."""
+    """All tilings of a shape, which several layers have that end alike; all of them ask the same for it."""
+    region = replace(region, epilogue=like_ending(region.epilogue, capabilities))
     conv = region.shape
-    key = ("layer", conv, like_ending(region.epilogue, capabilities))
+    key = ("layer", conv, region.epilogue)
     if key not in capabilities.tilings:
         rows, columns = (
             (conv.strides[at], conv.padding[at], size) for at, size in enumerate((conv.data.height, conv.data.width))
