@@ -38,13 +38,13 @@ def evaluate_index(expression: Any, values: Mapping[tirx.Var, IndexValue]) -> In
         CompileError: an operation without a rule, or an address that is not just added, subtracted or multiplied by
             what is none.
     """
-    if isinstance(expression, tirx.IntImm | tirx.FloatImm):
+    kind = type(expression)  # of TVM's classes isinstance takes longer than all else here
+    if kind in (tirx.IntImm, tirx.FloatImm):
         return IndexValue(np.array(int(expression.value), np.int64), {})
-    if isinstance(expression, tirx.Var):
+    if kind is tirx.Var:
         return values[expression]
-    if isinstance(expression, tirx.Cast):
+    if kind is tirx.Cast:
         return _cast(evaluate_index(expression.value, values), str(expression.ty.dtype), expression)
-    kind = type(expression)
     if kind in _LINEAR:
         return _linear(expression, evaluate_index(expression.a, values), evaluate_index(expression.b, values))
     operands = [_plain(evaluate_index(operand, values), expression) for operand in _operands(expression)]

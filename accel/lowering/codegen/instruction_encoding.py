@@ -31,6 +31,7 @@ from accel.program.program_model import MOST_INSTRUCTIONS
 from accel.util.arrays import Int64
 
 _NOT = np.array(0, np.int64)
+_WORD = (1 << WORD_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -151,25 +152,33 @@ class _Encoding:
             fields = fields_of_parts(instruction, fields, self.accelerator)
         rows, variables = position.rows, position.variables | self.bases
         for number, part in enumerate(self.accelerator.parts(instruction)):
-            prefix = f"{part.name}." if instruction.sequence else ""
+            prefix, lines, fixed, others = f"{part.name}." if instruction.sequence else "", rows + number, 0, []
             for field in part.fields:
-                value = fields.pop(prefix + field.name, field.value or 0)
-                self._field(part.name, field, value, rows + number, variables)
-            self.origin[rows + number] = len(self.sites) - 1
+                given = fields.pop(prefix + field.name, field.value or 0)
+                value = _fixed(given, field)
+                if value is None:
+                    others.append((field, given))
+                else:
+                    fixed |= self._bits(part.name, field, value)
+            pieces = [fixed >> at & _WORD for at in range(0, self.accelerator.word_bits, WORD_BITS)]
+            self.words[lines] = np.array(pieces, np.uint64)
+            for field, given in others:
+                self._field(part.name, field, given, lines, variables)
+            self.origin[lines] = len(self.sites) - 1
         if fields:
             raise CompileError(f"{name} has no field {sorted(fields)}", field=name)
+
+    def _bits(self, instruction: str, field: BitField, number: int) -> int:
+        """A constant where its field is in the instruction."""
+        low, high = field.limits
+        if not low <= number < high:
+            raise self._checked(instruction, field).error(number)
+        return (number & (1 << field.bits) - 1) << field.lsb
 
     def _field(
         self, instruction: str, field: BitField, given: Any, rows: Int64, variables: dict[tirx.Var, IndexValue]
     ) -> None:
-        fixed = _fixed(given, field)
-        if fixed is not None:
-            low, high = field.limits
-            if not low <= fixed < high:
-                raise self._checked(instruction, field).error(fixed)
-            if fixed:
-                put_bits(self.words, rows.ravel(), field, np.array(fixed, np.int64))
-            return
+        """Write a field that differs from one of the ``rows`` to the next, or leave it open."""
         value = evaluate_index(given, variables)
         numbers = np.broadcast_to(value.number, rows.shape).ravel()
         self.fields.append(self._checked(instruction, field))
