@@ -8,7 +8,9 @@ the launch before, and count as that one's; their origin is the layer that they 
 """
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +20,8 @@ from accel.isa.family import Boxes, Family, FencesLaunches
 from accel.isa.family_registry import arrangement_of
 from accel.joining.launch_parts import MOST, LaunchPart, own_part
 from accel.program.program_model import Launch, Program
-from accel.util.arrays import Bools
+from accel.util.arrays import Bools, Words
+from accel.util.pending_work import PendingWork
 
 
 @dataclass
@@ -57,18 +60,29 @@ class FencedLaunches:
 
     def parts(self, launches: Sequence[Launch]) -> list[LaunchPart]:
         """Returns the parts of the program's next launches with no host step between them."""
-        found, before, total = list[LaunchPart](), None, 0
+        with PendingWork[LaunchPart]("arrange") as arranging:
+            found = self._parts(launches, arranging)
+            return [each if isinstance(each, LaunchPart) else each.result() for each in found]
+
+    def _parts(
+        self, launches: Sequence[Launch], arranging: PendingWork[LaunchPart]
+    ) -> list[LaunchPart | Future[LaunchPart]]:
+        """The parts, of which some are arranged beside what follows."""
+        found: list[LaunchPart | Future[LaunchPart]] = []
+        last: LaunchPart | None = None
+        before, total = None, 0
         for launch in launches:
             decoded, own = self._decoded(launch), own_part(self._program, launch, joined=False)
             boxes = self._family.boxes(decoded)
-            if before is None or launch.writes or total + launch.count >= MOST:
+            if last is None or before is None or launch.writes or total + launch.count >= MOST:
                 self._open, self._ahead, total = _Unordered(), own.words[:0], 0
                 found.append(own)
             else:
-                found[-1:] = self._joined(found[-1], replace(own, joined=True), before, decoded, boxes)
+                whole, own = self._joined(last, replace(own, joined=True), before, decoded, boxes, arranging)
+                found[-1:] = [whole, own]
             self._open.add(boxes)
             total += launch.count + 1
-            before = decoded
+            last, before = own, decoded
         return found
 
     def _decoded(self, launch: Launch) -> Decoded:
@@ -79,8 +93,14 @@ class FencedLaunches:
         return decoded
 
     def _joined(
-        self, last: LaunchPart, own: LaunchPart, before: Decoded, launch: Decoded, boxes: Boxes
-    ) -> tuple[LaunchPart, LaunchPart]:
+        self,
+        last: LaunchPart,
+        own: LaunchPart,
+        before: Decoded,
+        launch: Decoded,
+        boxes: Boxes,
+        arranging: PendingWork[LaunchPart],
+    ) -> tuple[LaunchPart | Future[LaunchPart], LaunchPart]:
         """The part of the launch before, and that of a launch which runs on from it."""
         late = np.zeros(len(launch), np.bool_)
         late[boxes.instruction[self._open.must_follow(boxes)]] = True
@@ -89,21 +109,22 @@ class FencedLaunches:
             return last, own
         self._open = _Unordered()
         early = self._fences.early(launch, late)
+        whole: LaunchPart | Future[LaunchPart] = last
         if early.any():
-            last = self._with(last, own, early)
+            whole = arranging.add(partial(self._with, last, own, early, self._ahead))
         self._ahead = own.words[early]
         words = np.concatenate([self._fence[None], own.words[~early]])
-        return last, replace(own, words=words, origin=np.concatenate([own.origin[:1], own.origin[~early]]))
+        return whole, replace(own, words=words, origin=np.concatenate([own.origin[:1], own.origin[~early]]))
 
-    def _with(self, last: LaunchPart, own: LaunchPart, early: Bools) -> LaunchPart:
-        """The part of a launch with the first instructions of the one behind it."""
+    def _with(self, last: LaunchPart, own: LaunchPart, early: Bools, ahead: Words) -> LaunchPart:
+        """The part of a launch with the first instructions of the one behind it; ``ahead`` are its own."""
         words, origin = (
             np.concatenate([some, others[early]])
             for some, others in ((last.words, own.words), (last.origin, own.origin))
         )
         if self._arrange is not None:
             # what was sent ahead of the launch is what it finds in the registers: it goes first again
-            ahead = np.concatenate([self._ahead, self._fence[None]])
+            ahead = np.concatenate([ahead, self._fence[None]])
             arranged, places = self._arrange(np.concatenate([ahead, words]))
             words, origin = arranged[len(ahead) :], origin[places[len(ahead) :] - len(ahead)]
         return replace(last, words=words, origin=origin)

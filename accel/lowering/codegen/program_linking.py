@@ -32,6 +32,7 @@ from accel.lowering.ir.host_runs import (
 from accel.program.program_model import MOST_INSTRUCTIONS, HostStep, InstructionOrigin, Launch, Program, Segment
 from accel.program.written_tensors import read_unwritten
 from accel.util.arrays import Int64, Words
+from accel.util.pending_work import PendingWork
 
 Arrange = Callable[[Words], tuple[Words, Int64]]
 """A launch's words (n, words_each) as they are sent, and the places (n,) where they stood."""
@@ -56,7 +57,8 @@ def emit(
             addressed.
     """
     lowered = module if isinstance(module, LoweredModule) else LoweredModule.of(module, accelerator)
-    return _Emitter(lowered, accelerator, arrange, linked).program()
+    with PendingWork[None]("arrange") as sending:  # kernels arrange instructions without Python's lock
+        return _Emitter(lowered, accelerator, sending, arrange, linked).program()
 
 
 def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, list[HostGraph]]:
@@ -68,8 +70,9 @@ def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, lis
     Raises:
         CompileError: a step that the host cannot run, or more DRAM than can be addressed.
     """
-    walk = _Outline(LoweredModule(module, {}), accelerator, None)
-    return walk.program(), walk.graphs
+    with PendingWork[None]("arrange") as sending:
+        walk = _Outline(LoweredModule(module, {}), accelerator, sending, None)
+        return walk.program(), walk.graphs
 
 
 class _Emitter:
@@ -79,11 +82,12 @@ class _Emitter:
         self,
         lowered: LoweredModule,
         accelerator: Accelerator,
+        sending: PendingWork[None],
         arrange: Arrange | None,
         linked: Callable[[str], None] | None = None,
     ) -> None:
         module = lowered.module
-        self.arrange, self.linked = arrange, linked
+        self.sending, self.arrange, self.linked = sending, arrange, linked
         self.left = Counter[str]()  # launches of each function that are not linked yet
         self.module = module
         self.accelerator = accelerator
@@ -114,6 +118,7 @@ class _Emitter:
                 self._launch(run)
             else:
                 self._host(run, {b.var for b in run.bindings if last_read.get(b.var, -1) > index})
+        self.sending.finish()
         program = Program(
             accelerator=self.accelerator,
             segments=self.dram.segments,
@@ -209,20 +214,25 @@ class _Emitter:
         bases = [segment.address // unit for segment, unit in zip(segments, region.units, strict=True)]
         bases += [entry.address // table_unit(entry) for entry in table]
         words, origin = region.link(bases, self.accelerator)
-        if self.arrange is not None:
-            words, places = self.arrange(words)
-            origin = origin[places]
         begin = self.count
         self.count += len(words)
         if self.count > MOST_INSTRUCTIONS:
             raise CompiledTooLarge(f"the model takes more than {MOST_INSTRUCTIONS} instructions, which is the limit")
-        self.words[begin : self.count] = words
-        self.origin[begin : self.count] = origin + np.int32(len(self.origins))
+        origin = origin + np.int32(len(self.origins))
+        self.sending.add(lambda: self._send(begin, words, origin))
         self._add_origins(function, info)
         self.left[function] -= 1
         if self.linked is not None and not self.left[function]:
             self.linked(function)
         return table
+
+    def _send(self, begin: int, words: Words, origin: npt.NDArray[np.int32]) -> None:
+        """Put the instructions of a launch into the program as they are sent."""
+        if self.arrange is not None:
+            words, places = self.arrange(words)
+            origin = origin[places]
+        self.words[begin : begin + len(words)] = words
+        self.origin[begin : begin + len(words)] = origin
 
     def _argument(self, argument: relax.Expr, launch: str, index: int) -> Segment:
         if isinstance(argument, relax.Var):
@@ -262,8 +272,10 @@ class _Emitter:
 class _Outline(_Emitter):
     """The same walk, with launches of no instructions and host steps without texts, whose graphs are kept."""
 
-    def __init__(self, lowered: LoweredModule, accelerator: Accelerator, arrange: Arrange | None) -> None:
-        super().__init__(lowered, accelerator, arrange)
+    def __init__(
+        self, lowered: LoweredModule, accelerator: Accelerator, sending: PendingWork[None], arrange: Arrange | None
+    ) -> None:
+        super().__init__(lowered, accelerator, sending, arrange)
         self.graphs: list[HostGraph] = []
 
     def _text(self, graph: HostGraph) -> str:
