@@ -31,6 +31,7 @@ from worker.process.collection import collection_paused
 
 if TYPE_CHECKING:
     from worker.config.settings import Settings
+    from worker.records.job_request import JobOptions
 
 app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(accelerator_commands.app)
@@ -185,29 +186,37 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     if changes and as_json:
         exit_with_error("--changes prints a table: leave --json out, or take the reports of each from --out", 2)
     with collection_paused():
+        from accel.frontend.read.model_info import Axes
         from service.cli.begun_quantisation import begun_quantisation
-        from worker.records.job_request import JobOptions
 
-    options = JobOptions(
-        seed=seed,
-        host_nodes=tuple(host or ()),
-        placement=placement,
-        schedule=schedule,
-        launches=launches,
-        repeat=repeat,
-        on_chip=on_chip,
-        attention=attention,
-        depth_first=depth_first,
-        verify_seconds=verify_seconds,
-        limits=limits,
-        dims=dims_of(dim),
-        shapes=shapes_of(shape),
-        calibration_method=calibration_method,
-        weight_scales=weight_scales,
-        zero_points=zero_points,
-        intermediates=tuple(intermediate or ()),
-    )
-    with nullcontext() if calibration else begun_quantisation(model, accelerator, options) as ahead:
+    axes = Axes(dims_of(dim), shapes_of(shape))
+
+    def chosen() -> "JobOptions":
+        with collection_paused():
+            from worker.records.job_request import JobOptions
+
+        return JobOptions(
+            seed=seed,
+            host_nodes=tuple(host or ()),
+            placement=placement,
+            schedule=schedule,
+            launches=launches,
+            repeat=repeat,
+            on_chip=on_chip,
+            attention=attention,
+            depth_first=depth_first,
+            verify_seconds=verify_seconds,
+            limits=limits,
+            dims=axes.dims,
+            shapes=axes.shapes,
+            calibration_method=calibration_method,
+            weight_scales=weight_scales,
+            zero_points=zero_points,
+            intermediates=tuple(intermediate or ()),
+        )
+
+    begun = nullcontext((None, chosen())) if calibration else begun_quantisation(model, accelerator, axes, seed, chosen)
+    with begun as (ahead, options):
         with collection_paused():
             from service.cli.local.local_run import run_local
             from worker.execution.job_inputs import ModelJobInputs
