@@ -15,7 +15,8 @@ from accel.accelerator.instructions import (
     WindowAxis,
 )
 from accel.accelerator.memories import Memory
-from accel.accelerator.require import listed, require
+from accel.accelerator.require import listed
+from accel.errors import InvalidAccelerator
 
 
 def field_roles(instruction: Instruction) -> Iterator[tuple[str, str]]:
@@ -100,9 +101,13 @@ def field_at(accelerator: Accelerator, instruction: Instruction, name: str, path
     Raises:
         InvalidAccelerator: there is none; ``field`` is ``path``.
     """
-    names = field_names(accelerator, instruction)
-    require(name in names, path, f"{instruction.name} has no field {name}; {listed(names)}")
-    return accelerator.field(instruction, name)
+    try:
+        return accelerator.field(instruction, name)
+    except KeyError:
+        known = listed(field_names(accelerator, instruction))
+        raise InvalidAccelerator(
+            f"{path}: {instruction.name} has no field {name}; {known}", field=f"accelerator.{path}"
+        ) from None
 
 
 def span(operand: Operand, memory: Memory) -> int:

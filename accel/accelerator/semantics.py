@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Instruction, Layer, LayerOperation, Operation
+from accel.accelerator.instructions import (
+    BitField,
+    Compute,
+    Copy,
+    HardwareLoop,
+    Instruction,
+    Layer,
+    LayerOperation,
+    Operation,
+)
 from accel.accelerator.memories import Memory
 from accel.expression.element_types import CAST_TO, TensorType
 from accel.expression.lookup_tables import LookupTable
@@ -177,7 +186,12 @@ def scalar_type(accelerator: Accelerator, instruction: Instruction, name: str) -
     Raises:
         KeyError: there is no field of that name.
     """
-    return _SCALARS[accelerator.field(instruction, scalar_field(accelerator, instruction, name)).type]
+    return type_of_scalar(accelerator.field(instruction, scalar_field(accelerator, instruction, name)))
+
+
+def type_of_scalar(field: BitField) -> str:
+    """Returns the type that a field has as a scalar of an expression."""
+    return _SCALARS[field.type]
 
 
 def scalar_field(accelerator: Accelerator, instruction: Instruction, name: str) -> str:

@@ -68,6 +68,19 @@ class _Repeated(dict[str, Any]):
     key: str
 
 
+class ObjectReader:
+    """Makes the objects of a text as :func:`object_from_pairs` does, and knows whether there are ``repeated`` keys."""
+
+    def __init__(self) -> None:
+        self.repeated = False
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Returns the object of these keys and values."""
+        found = object_from_pairs(pairs)
+        self.repeated |= isinstance(found, _Repeated)
+        return found
+
+
 def object_from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Returns the object of a text's keys and values, marked for :func:`require_unique_keys` if a key is repeated."""
     result = dict(pairs)
@@ -91,8 +104,6 @@ def require_unique_keys(document: Any) -> None:
 
 def repeated_key(document: Any) -> str | None:
     """Returns the path of a repeated key; None if there is none. Objects were made by :func:`object_from_pairs`."""
-    if not _has_repeated(document):  # paths take long, and mostly nothing is repeated
-        return None
     left: list[tuple[str, Any]] = [("", document)]
     while left:
         at, value = left.pop()
@@ -101,16 +112,3 @@ def repeated_key(document: Any) -> str | None:
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
         left += [(f"{at}{key!s:.64}.", item) for key, item in items]
     return None
-
-
-def _has_repeated(document: Any) -> bool:
-    left = [document]
-    while left:
-        value = left.pop()
-        if isinstance(value, dict):
-            if isinstance(value, _Repeated):
-                return True
-            left += value.values()
-        elif isinstance(value, list):
-            left += value
-    return False

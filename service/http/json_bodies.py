@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-from accel.util.strict_json import object_from_pairs, repeated_key
+from accel.util.strict_json import ObjectReader, repeated_key
 from service.http.problems import ProblemError
 
 
@@ -49,14 +49,15 @@ def parsed(body: bytes) -> Any:
         text = None
     if text is None or not json.detect_encoding(body).startswith("utf-8"):
         raise ProblemError("invalid-request", "the body is not in UTF-8, as JSON is", field="body")
+    reader = ObjectReader()
     try:
-        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=object_from_pairs)
+        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=reader)
     except json.JSONDecodeError:
         raise
     except (RecursionError, ValueError) as error:  # Python's limits, of depth and of the digits of an integer
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
         raise ProblemError("invalid-request", f"the body cannot be read: {reason}", field="body") from error
-    if (path := repeated_key(document)) is not None:
+    if reader.repeated and (path := repeated_key(document)) is not None:
         raise ProblemError("invalid-request", f"{path}: the key is there twice", field=path)
     return document
 

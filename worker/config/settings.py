@@ -184,6 +184,11 @@ class Settings(WebhookSettings):
         known = ("data", "job_", "plan_", "inspection_", "max_")
         return self.model_dump(mode="json", include={name for name in Settings.model_fields if name.startswith(known)})
 
+    @classmethod
+    def with_limits(cls, limits: Mapping[str, Any]) -> "Settings":
+        """Returns settings with these :meth:`limits`, which another process has checked; no environment is read."""
+        return cls.model_construct(**{**limits, "data": Path(limits["data"])})
+
     @property
     def scratch_dir(self) -> Path:
         """Where uploads and running jobs keep their temporary files."""

@@ -55,7 +55,7 @@ def confined_task(
 
     def task(request: bytes) -> bytes:
         asked = _Request.model_validate_json(request)
-        settings = Settings(**asked.settings)
+        settings = Settings.with_limits(asked.settings)
         given = arguments.model_validate(asked.arguments)
         confine(settings, asked.scratch, limits=limits(settings), readable=asked.readable)
         return _answered(lambda: work(given, settings))
@@ -66,7 +66,7 @@ def confined_task(
 def confinement_task(request: bytes) -> bytes:
     """Confines its own process and returns the status of the confinement."""
     asked = _Request.model_validate_json(request)
-    return _answered(lambda: confine(Settings(**asked.settings), asked.scratch))
+    return _answered(lambda: confine(Settings.with_limits(asked.settings), asked.scratch))
 
 
 def _answered(work: Callable[[], pydantic.BaseModel]) -> bytes:

@@ -12,7 +12,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_at, field_names
 from accel.accelerator.instructions import BitField, Compute, Copy, Instruction, Layer, LayerOperation, Operation
 from accel.accelerator.require import require, require_distinct, require_known, together
-from accel.accelerator.semantics import Semantics, operand_types, plain_copy, scalar_field, scalar_type, semantics_of
+from accel.accelerator.semantics import Semantics, operand_types, plain_copy, scalar_field, semantics_of, type_of_scalar
 from accel.expression.cost_expression import parse_cost
 from accel.expression.parser import parse_statement
 from accel.expression.syntax_tree import ExpressionError
@@ -138,14 +138,20 @@ def _check_does(
 
 def _scalars(accelerator: Accelerator, instruction: Instruction) -> dict[str, str]:
     """Types of the fields that an expression may name."""
-    return {name: scalar_type(accelerator, instruction, name) for name in _own_names(accelerator, instruction)}
+    names = _own_names(accelerator, instruction)
+    return {name: type_of_scalar(accelerator.field(instruction, whole)) for name, whole in names.items()}
 
 
-def _own_names(accelerator: Accelerator, instruction: Instruction) -> list[str]:
-    """Fields that an expression may name by their own names, of which the parts may have two."""
-    names = [name.rpartition(".")[2] for name in field_names(accelerator, instruction)]
-    own = instruction.numbers if isinstance(instruction, Layer) else ()
-    return [name for name, count in Counter(names).items() if count == 1 or name in own]
+def _own_names(accelerator: Accelerator, instruction: Instruction) -> dict[str, str]:
+    """Fields that an expression may name by their own names, of which the parts may have two; with the whole ones."""
+    whole = field_names(accelerator, instruction)  # a layer's numbers first
+    names = [name.rpartition(".")[2] for name in whole]
+    counts, own = Counter(names), instruction.numbers if isinstance(instruction, Layer) else ()
+    found: dict[str, str] = {}
+    for name, each in zip(names, whole, strict=True):
+        if counts[name] == 1 or name in own:
+            found.setdefault(name, each)
+    return found
 
 
 def _check_cost(path: str, text: str, known: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ import yaml
 
 from accel.accelerator.text.document_places import text_place
 from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator, TextPlace
-from accel.util.strict_json import object_from_pairs, require_unique_keys
+from accel.util.strict_json import ObjectReader, object_from_pairs, require_unique_keys
 
 MAX_DEPTH = 100
 MAX_VALUES = 20_000  # keys and values of a document; the largest preset has 4,000
@@ -139,9 +139,10 @@ def read_text(document: bytes) -> Any:
     form, text = "JSON" if document.lstrip()[:1] in (b"{", b"[") else "YAML", ""
     try:
         text = document.decode()
+        reader = ObjectReader()
         if form == "JSON":
             _check_json(document)
-            parsed = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=object_from_pairs)
+            parsed = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=reader)
         else:
             parsed = read_yaml(text)
         json.dumps(parsed, ensure_ascii=False, allow_nan=False).encode()  # half of a surrogate pair is no text
@@ -153,7 +154,8 @@ def read_text(document: bytes) -> Any:
         refused = InvalidAccelerator(f"the document is not {form}: {error}", field="accelerator")
         refused.place = _place(text, error)
         raise refused from error
-    require_unique_keys(parsed)
+    if form == "YAML" or reader.repeated:
+        require_unique_keys(parsed)
     return parsed
 
 

@@ -1,5 +1,6 @@
 """Accelerator document of a Gemmini: what follows from its parameters, and whether a document describes one."""
 
+import functools
 import json
 from typing import Any
 
@@ -265,6 +266,11 @@ def parameters_of(accelerator: Accelerator) -> GemminiParameters:
         raise InvalidAccelerator(f"{path}: {first['msg']}", field=f"accelerator.{path}") from error
 
 
+@functools.lru_cache(maxsize=16)  # who has checked a preset finds it again for documents that differ in nothing of it
+def _like(parameters: GemminiParameters) -> Accelerator:
+    return gemmini_accelerator(parameters)
+
+
 def check_gemmini(accelerator: Accelerator) -> None:
     """Refuse a document whose stream a Gemmini of its parameters would not understand.
 
@@ -274,7 +280,7 @@ def check_gemmini(accelerator: Accelerator) -> None:
         InvalidAccelerator: ``field`` is the path in the document.
     """
     parameters = parameters_of(accelerator)
-    like = gemmini_accelerator(parameters)
+    like = _like(parameters)
     require(accelerator.word_bits == like.word_bits, "word_bits", f"{accelerator.word_bits}; it must be 192")
     require(accelerator.units == like.units, "units", f"they must be {', '.join(like.units)}, in that order")
     kind = accelerator.synchronisation.kind

@@ -4,6 +4,7 @@ Sources: gemmini ``GemminiISA.scala`` and ``LocalAddr.scala``, gemmini-rocc-test
 bits: the row in the low ones, and the flags below.
 """
 
+import functools
 from typing import NamedTuple
 
 from accel.accelerator.instructions import BitField, Part
@@ -210,6 +211,7 @@ def _conv_loop() -> tuple[Part, ...]:
     )  # fmt: skip
 
 
+@functools.cache
 def unnamed_loop_fields() -> tuple[Part, ...]:
     """The loops' instructions as documents had them before their fields had names: quarters of the two words."""
     quarters = [Spec(f"rs{1 + word}_{n}", RS1 + 64 * word + 16 * n, 16) for word in (0, 1) for n in range(4)]
