@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from tvm import tirx
@@ -77,12 +76,12 @@ def match_within(
 class _Stores:
     """What is stored in a nest, statement by statement, and the conditions under which something is read there.
 
-    ``outer`` are the same stores with one more loop around.
+    ``matched`` is what operations make of them, which is the same whatever loops are around.
     """
 
     nests: Sequence[AffineNest]
     guards: Sequence[Sequence[Guard]]
-    outer: "_Stores | None" = None
+    matched: "_Matched"
 
     @classmethod
     def of(cls, statement: tirx.Stmt) -> "_Stores":
@@ -96,19 +95,33 @@ class _Stores:
         nests = [
             AffineNest(leaf.variables, leaf.extents, store) for leaf, (store, _) in zip(leaves, found, strict=True)
         ]
-        return cls(nests, [guards for _, guards in found])
+        return cls(nests, [guards for _, guards in found], _Matched([StoreForm.of(nest.store) for nest in nests]))
 
     def within(self, loop: tirx.For) -> "_Stores | None":
         """The same stores in the body of the outermost loop; None if that runs once: then they are other ones."""
         if int(loop.extent) == 1:
             return None
         inside = [AffineNest(nest.variables[1:], nest.extents[1:], nest.store) for nest in self.nests]
-        return _Stores(inside, self.guards, self)
+        return _Stores(inside, self.guards, self.matched)
 
-    @cached_property
-    def forms(self) -> list[StoreForm]:
-        """What is stored, but for where it lies."""
-        return [StoreForm.of(nest.store) for nest in self.nests] if self.outer is None else self.outer.forms
+
+class _Matched:
+    """What is stored in a nest, but for where it lies, and the ways in which operations of a layer do it."""
+
+    def __init__(self, forms: Sequence[StoreForm]) -> None:
+        self._forms = forms
+        self._ways: dict[int, tuple[list[list[OperationMatch]], list[str]]] = {}
+
+    def ways(self, meaning: LayerSemantics, target: Target) -> tuple[list[list[OperationMatch]], list[str]]:
+        """The ways to do each statement, and why operations do not; asked once."""
+        if id(meaning) not in self._ways:
+            misfits: list[str] = []
+            found = [
+                list(matching_operations(form, [each], target, misfits))
+                for form, each in zip(self._forms, meaning.statements, strict=True)
+            ]
+            self._ways[id(meaning)] = found, misfits
+        return self._ways[id(meaning)]
 
 
 def _match(stores: _Stores, known: Sequence[LayerSemantics], target: Target) -> LayerMatch:
@@ -124,10 +137,8 @@ def _match(stores: _Stores, known: Sequence[LayerSemantics], target: Target) -> 
     for meaning in known:
         if len(meaning.statements) != len(nests):
             continue
-        ways = [
-            list(matching_operations(form, [each], target, misfits))
-            for form, each in zip(stores.forms, meaning.statements, strict=True)
-        ]
+        ways, why = stores.matched.ways(meaning, target)
+        misfits += why
         for matches in itertools.product(*ways):
             try:
                 made = _Matching(meaning, nests, matches, stores.guards, target.accelerator).ways()
