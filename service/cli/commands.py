@@ -1,6 +1,9 @@
 """The command line. Heavy imports wait for the command that needs them."""
 
+import atexit
+import os
 import sys
+import threading
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -461,5 +464,22 @@ def _announce(address: tuple[str, int], settings: "Settings") -> None:
 
 
 def main() -> None:
-    """The entry point."""
-    app()
+    """The entry point.
+
+    Once all is said and done the process ends at once: to tear down an interpreter with a compiler in it takes longer
+    than to print a report.
+    """
+    try:
+        app()
+    except SystemExit as leaving:
+        others = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
+        if others or not isinstance(leaving.code, int | None):
+            raise
+        atexit._run_exitfuncs()  # noqa: SLF001 - what modules want to be done before the interpreter goes
+        code = leaving.code or 0
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):  # a full disk, or nobody reads any more
+            code = code or 1
+        os._exit(code)
