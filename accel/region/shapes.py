@@ -89,6 +89,51 @@ class SlidingWindow:
 
 
 @dataclass(frozen=True)
+class StoredWindows:
+    """``height`` by ``width`` windows of an image of results, of each of which ``store`` leaves the largest.
+
+    ``store`` is the name of an instruction.
+
+    A tile is so many rows and columns of windows, and the part of the image that these lie on: parts of neighbouring
+    tiles overlap where their windows do. Where tiles do not divide the windows the last one has some of those before it
+    once more. What windows have outside of the image lies as a border around each part, which never lies beyond it.
+    """
+
+    window: SlidingWindow
+    height: int
+    width: int
+    store: str
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Rows and columns of windows."""
+        return self.height, self.width
+
+    def tiles(self, axis: int, count: int) -> int:
+        """Tiles of so many rows (``axis`` 0) or columns of windows."""
+        return -(-self.counts[axis] // count)
+
+    def span(self, axis: int, count: int, size: int) -> int:
+        """Rows or columns of a part of an image of ``size``."""
+        before = self.window.padding[axis] if count == self.counts[axis] else 0  # then a tile begins with the image
+        return min(size, self.reach(axis, count) - before)
+
+    def reach(self, axis: int, count: int) -> int:
+        """Rows or columns that the windows of a tile have."""
+        return (count - 1) * self.window.strides[axis] + self.window.kernel[axis]
+
+    def border(self, axis: int, size: int) -> tuple[int, int]:
+        """Rows or columns before and behind a part."""
+        before = self.window.padding[axis]
+        ends = (self.counts[axis] - 1) * self.window.strides[axis] - before + self.window.kernel[axis]
+        return before, max(0, ends - size)
+
+    def extent(self, axis: int, count: int, size: int) -> int:
+        """Rows or columns of a part within its border."""
+        return self.span(axis, count, size) + sum(self.border(axis, size))
+
+
+@dataclass(frozen=True)
 class Convolution:
     """A two-dimensional convolution over packed operands; a dense layer has height 1 and its rows as width.
 
@@ -97,7 +142,8 @@ class Convolution:
     shape, which the epilogue adds.
     ``padding`` is what the loads add; ``host_padding`` (top, left, bottom, right) is already in ``data``. Where
     ``unfolded`` is set it stands for the convolution with that window, whose patches the host makes the ``rows`` of a
-    matrix or the ``channels`` of an image, as ``patches`` says.
+    matrix or the ``channels`` of an image, as ``patches`` says. ``pooled``: the store leaves the largest of windows of
+    its results, of which ``out_height`` and ``out_width`` are the image.
     """
 
     kind: ClassVar[str] = "convolution"
@@ -116,11 +162,22 @@ class Convolution:
     groups: int = 1
     uniform: bool = False
     addend: PackedActivation | None = None
+    pooled: StoredWindows | None = None
+
+    @property
+    def sums(self) -> tuple[int, int]:
+        """Rows and columns of the image of sums."""
+        return self.out_height, self.out_width
+
+    @property
+    def stored(self) -> tuple[int, int]:
+        """Rows and columns of the image that leaves."""
+        return self.sums if self.pooled is None else self.pooled.counts
 
     @property
     def result(self) -> PackedActivation:
         """The result, without room between its rows."""
-        return PackedActivation.dense(self.data.batch, self.out_blocks, self.out_height, self.out_width)
+        return PackedActivation.dense(self.data.batch, self.out_blocks, *self.stored)
 
     @property
     def of_rows(self) -> bool:

@@ -62,6 +62,8 @@ Order = Literal["stream", "weights", "data"]
 class Candidates:
     """Tilings as arrays of one shape. Tile extents as in ``Tiling``; the counts are over the whole region.
 
+    Where a store takes windows ``out_rows`` and ``out_columns`` are of the sums that a tile's windows lie on.
+
     ``data_blocks`` are the blocks of data of a tile: ``in_blocks`` of each of its groups.
     """
 
@@ -115,6 +117,36 @@ def tile_extents(n: int) -> list[int]:
     return sorted({-(-n // count) for count in range(1, n + 1)})
 
 
+def sum_extents(conv: Convolution, axis: int) -> dict[int, int]:
+    """Rows (``axis`` 0) or columns of sums of tiles that are worth a price, each with its extent of the result."""
+    size = conv.sums[axis]
+    if conv.pooled is None:
+        return {extent: extent for extent in tile_extents(size)}
+    whole = conv.pooled.span(axis, conv.pooled.counts[axis], size)
+    found = {conv.pooled.span(axis, count, size): count for count in tile_extents(conv.pooled.counts[axis])}
+    return {span: count for span, count in found.items() if span < whole or count == conv.pooled.counts[axis]}
+
+
+def stored_extents(conv: Convolution, axis: int, extents: Int64) -> Int64:
+    """Rows or columns (n,) of the result of tiles with so many of sums."""
+    if conv.pooled is None:
+        return extents
+    counts = np.ones(conv.sums[axis] + 1, np.int64)
+    for span, count in sum_extents(conv, axis).items():
+        counts[span] = count
+    return counts[extents]
+
+
+def windows_of(c: "Candidates", conv: Convolution) -> Int64:
+    """Rows by columns (n,) of the result of tiles, of a block each."""
+    return stored_extents(conv, 0, c.out_rows) * stored_extents(conv, 1, c.out_columns)
+
+
+def tile_count(conv: Convolution, axis: int, extents: Int64) -> Int64:
+    """Tiles of so many rows or columns of sums each, (n,)."""
+    return ceil_div(conv.stored[axis], stored_extents(conv, axis, extents))
+
+
 def ceil_div(size: int | Int64, tile: int | Int64) -> Int64:
     """``size / tile``, rounded up."""
     return np.asarray(-(-size // tile), dtype=np.int64)
@@ -133,8 +165,8 @@ def tiling_candidates(
     whole = order != "stream"  # an operand that stays is not cut along the reduction
     axes = [
         block_choices(conv),
-        tile_extents(conv.out_height),
-        sorted({-(-columns // each) * each for columns in tile_extents(conv.out_width) for each in at_once}),
+        sorted(sum_extents(conv, 0)),
+        sorted({-(-columns // each) * each for columns in sum_extents(conv, 1) for each in at_once}),
         [conv.reduced_blocks] if whole else divisors(conv.reduced_blocks),
         [kernel_rows] if whole or not split_rows else divisors(kernel_rows),
         [kernel_columns] if whole or not split_columns else divisors(kernel_columns),
@@ -168,7 +200,7 @@ def candidates_of_tiles(
 ) -> Candidates:
     """Candidates from their tiles: output blocks, rows and columns, blocks of a sum, kernel rows and columns."""
     out_blocks, rows, columns, in_blocks, k_rows, k_columns = tiles
-    spatial = conv.data.batch * ceil_div(conv.out_height, rows) * ceil_div(conv.out_width, columns)
+    spatial = conv.data.batch * tile_count(conv, 0, rows) * tile_count(conv, 1, columns)
     stacks = conv.out_blocks // out_blocks
     reductions = (conv.reduced_blocks // in_blocks) * (conv.kernel[0] // k_rows) * (conv.kernel[1] // k_columns)
     count = spatial * stacks

@@ -5,6 +5,7 @@ read and written in between fits with it: the data of a tile and the weights of 
 the whole image between two groups of output channels, all weights between two tiles of pixels.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +52,7 @@ def missed_lines(
     group = c.out_blocks * conv.reduced_blocks * conv.kernel[0] * conv.kernel[1] * dim * dim  # weights of a tile
     if conv.uniform:
         group = np.zeros_like(group)
-    results = conv.data.batch * conv.out_blocks * conv.out_height * conv.out_width * dim
+    results = conv.data.batch * conv.out_blocks * math.prod(conv.stored) * dim
     image, weights = data * spatial, group * stacks
     everything = image + weights + results
     past = everything > memory.l2_bytes

@@ -22,7 +22,7 @@ from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES, GemminiPara
 from accel.isa.gemmini.gemmini_cache_misses import missed_lines
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
-from accel.region.tilings import Candidates, ceil_div
+from accel.region.tilings import Candidates, ceil_div, windows_of
 from accel.util.arrays import Float64, Int64
 
 _CONFIGURES = 2  # instructions that set the stride of loads, and set it back
@@ -30,6 +30,7 @@ _ONCE = 4  # instructions of a launch beside those of its tiles
 _LOAD = 14  # cycles of a load alone, beside memory's and one a row (mvin of the recordings)
 _WAY = 7  # cycles of a request's and its answer's way through buffers (mvin_chain of the recordings)
 _HIDDEN = 0.5  # of what waits for the one bank of accumulators, by each step of a tile but the last
+_POOLED, _POOLED_READ = 16, 1.6  # cycles of the beginning of a store of windows, and of an element of one
 _KEPT_LEAST = 7.2  # cycles of a product of few rows whose weights stay
 
 
@@ -105,9 +106,11 @@ def tiling_cost(
     if conv.uniform:
         weights = loaded(sent.weights, np.full_like(rows, dim))
     # all rows of a tile's bias are the same row of DRAM
-    bias = sent.bias * (parameters.answer_latency + _LOAD + dim) / parameters.commands_tracked
+    alone = parameters.answer_latency + _LOAD
+    bias = sent.bias * (alone + dim) / parameters.commands_tracked
+    bias = bias + sent.border * alone / parameters.commands_tracked
     wide = ACC_BYTES * dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
-    stored = c.out_blocks * pixels * (max(row, wide) if epilogue.wide else row)
+    stored = _stored_cycles(c, conv, np.maximum(row, wide) if epilogue.wide else row)
     stored = stored + missed.results * missed.latency / (c.tiles * parameters.requests_in_flight)
     product = dim * (1 + _shared_banks(c, dim, accelerator.memories[0]))
     products = _product_cycles(c, conv, sent, product, dim, fit.kept_more)
@@ -118,7 +121,7 @@ def tiling_cost(
         groups = np.where(c.data_loads < c.tiles, c.tiles, conv.out_blocks // c.out_blocks)
         loading = loading + epilogue.products * groups * loaded(c.out_blocks, c.out_blocks * dim)
     per_step = data * (c.data_loads == steps) + weights * (c.weight_loads == steps)
-    line = _line(c)
+    line = _line(c, conv)
     ragged, together = (line > dim) & (line % dim > 0), steps * products + c.tiles * (sums + stored)
     # weights of the first of several loads are replaced while products still read those of the others
     groups = ceil_div(c.out_blocks, gemm.weights.blocks)
@@ -170,6 +173,14 @@ def _slowest(busy: Sequence[tuple[Float64, Float64 | int]], power: float) -> Flo
     return np.asarray(longest * ((cycles / longest) ** power).sum(axis=0) ** (1 / power) + last)
 
 
+def _stored_cycles(c: Candidates, conv: Convolution, row: Float64) -> Float64:
+    """Cycles (n,) of the stores of a tile, of so many cycles a row, or of windows."""
+    if conv.pooled is None:
+        return np.asarray(c.out_blocks * (c.out_rows * c.out_columns) * row, np.float64)
+    elements = windows_of(c, conv) * math.prod(conv.pooled.window.kernel)
+    return np.asarray(c.out_blocks * (_POOLED + _POOLED_READ * elements), np.float64)
+
+
 def _shared_banks(c: Candidates, dim: int, memory: Memory) -> Float64:
     """The share (n,) of a step's products whose data and weights are in one bank, which are read one after the other.
 
@@ -193,7 +204,7 @@ def _product_cycles(
 
     Only the last product of a tile of weights takes as long as to bring the next ones then.
     """
-    line = _line(c)
+    line = _line(c, conv)
     tiles = 1 if conv.uniform else c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
     whole, rest = line // dim, line % dim
     lines = sent.products / (tiles * ceil_div(line, dim))  # for each tile of weights
@@ -203,15 +214,29 @@ def _product_cycles(
     return np.asarray(np.where(rest == 0, product * sent.products, np.where(whole == 0, kept, ragged)))
 
 
-def _line(c: Candidates) -> Int64:
+def _line(c: Candidates, conv: Convolution) -> Int64:
     """Pixels of a tile whose data lie in a line for each tap."""
     line = np.where(c.out_columns == 1, c.out_rows, c.out_columns)
-    return np.asarray(np.where(_is_dense(c), c.out_rows * c.out_columns, line), np.int64)
+    return np.asarray(np.where(_is_dense(c, conv), c.out_rows * c.out_columns, line), np.int64)
 
 
-def _is_dense(c: Candidates) -> npt.NDArray[np.bool_]:
-    """Whether the data of a tap's products are in one line."""
-    return np.asarray((c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1))
+def _is_dense(c: Candidates, conv: Convolution) -> npt.NDArray[np.bool_]:
+    """Whether the data of a tap's products are in one line, and so are their sums."""
+    dense = (c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1)
+    return np.asarray(dense & (not any(_borders(conv)[1])))
+
+
+def _borders(conv: Convolution) -> list[tuple[int, int]]:
+    """Rows, and columns, before and behind the sums of a tile."""
+    return [(0, 0) if conv.pooled is None else conv.pooled.border(axis, size) for axis, size in enumerate(conv.sums)]
+
+
+def _border_loads(c: Candidates, conv: Convolution, dim: int) -> Int64:
+    """Loads that fill the border of a tile: rows of its whole width, and columns row by row."""
+    (above, below), (left, right) = _borders(conv)
+    wide = c.out_columns + left + right
+    rows = ceil_div(above * wide, dim) + ceil_div(below * wide, dim)
+    return np.asarray(c.out_blocks * (rows + c.out_rows * (int(left > 0) + int(right > 0))), np.int64)
 
 
 def _power_of_two(blocks: Int64) -> Int64:
@@ -227,13 +252,17 @@ def _request(blocks: Int64 | int, parameters: GemminiParameters) -> Float64:
 
 
 class _Instructions(NamedTuple):
-    """Instructions of a region, and those of a tile: products of a step; loads of data, weights, bias; other sums."""
+    """Instructions of a region, and those of a tile: products of a step; loads of data, weights, bias; other sums.
+
+    ``border`` are loads of what lies around the sums of a tile.
+    """
 
     total: Int64
     products: Int64
     data: Int64
     weights: Int64
     bias: Int64
+    border: Int64
     sums: Int64
 
 
@@ -242,7 +271,7 @@ def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Co
     side_by_side = gemm.data.blocks > 1
     pixels = c.out_rows * c.out_columns
     taps = c.kernel_rows * c.kernel_columns
-    products = c.out_blocks * _in_lines(c.out_rows, c.out_columns, dim, _is_dense(c))
+    products = c.out_blocks * _in_lines(c.out_rows, c.out_columns, dim, _is_dense(c, conv))
     if conv.uniform:  # the weights of all blocks
         products = np.where(pixels == 1, ceil_div(c.out_blocks, dim), products)
     products = products * c.in_blocks * taps
@@ -258,16 +287,20 @@ def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Co
     # a column is loaded with a stride of its own, which the weights do not have
     data = data + np.where((c.data_columns == 1) & (full > 1), _CONFIGURES, 0)
     weights = np.ones_like(taps) if conv.uniform else ceil_div(c.out_blocks, gemm.weights.blocks) * c.in_blocks * taps
-    start = c.out_blocks * ceil_div(pixels, dim) if epilogue.start == "bias" else np.zeros_like(pixels)
+    lines_of_sums = _in_lines(c.out_rows, c.out_columns, dim, np.full(pixels.shape, not any(_borders(conv)[1])))
+    start = c.out_blocks * lines_of_sums if epilogue.start == "bias" else np.zeros_like(pixels)
+    border = _border_loads(c, conv, dim)
     whole = c.out_columns == conv.out_width
     store = c.out_blocks * _in_lines(c.out_rows, c.out_columns, dim, whole)
     all_stored = pixels == 1 if side_by_side else whole & (c.out_rows == conv.out_height)
     store = np.where(all_stored, ceil_div(c.out_blocks * pixels, dim), store)
+    if conv.pooled is not None:
+        store = c.out_blocks
     sums = epilogue.sums * c.out_blocks * ceil_div(pixels, dim)
     total = 2 * c.tiles * c.reductions * products + c.data_loads * data + c.weight_loads * weights
-    total = total + c.tiles * (start + store + 2 * sums) + _ONCE
+    total = total + c.tiles * (start + border + store + 2 * sums) + _ONCE
     total = total + (c.data_loads + c.weight_loads) * side_by_side  # each with a stride of its own
-    return _Instructions(total, products, data, weights, start, sums)
+    return _Instructions(total, products, data, weights, start, border, sums)
 
 
 def _in_lines(rows: Int64, columns: Int64, dim: int, dense: npt.NDArray[np.bool_]) -> Int64:

@@ -6,7 +6,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy, CopyWindows, takes_windows
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.region.epilogue import Epilogue
-from accel.region.shapes import SlidingWindow
+from accel.region.shapes import SlidingWindow, StoredWindows
 
 
 def has_windows(accelerator: Accelerator) -> bool:
@@ -39,6 +39,17 @@ def tile_mismatch(
         (copy.windows.rows, copy.windows.columns), size, window.kernel, window.strides, strict=True
     ):
         fields += [(axis.count, count), (axis.extent, (count - 1) * stride + kernel)]
+    return _contradiction(fields, copy, accelerator)
+
+
+def part_mismatch(
+    pooled: StoredWindows, size: tuple[int, int], image: tuple[int, int], copy: Copy, accelerator: Accelerator
+) -> str:
+    """Why a store does not take so many rows and columns of windows from the part of an image that they lie on."""
+    assert copy.windows is not None
+    fields = [(copy.windows.pitch, pooled.width)]
+    for axis, (names, count) in enumerate(zip((copy.windows.rows, copy.windows.columns), size, strict=True)):
+        fields += [(names.count, count), (names.extent, pooled.extent(axis, count, image[axis]))]
     return _contradiction(fields, copy, accelerator)
 
 

@@ -1,10 +1,13 @@
 """Epilogues as TIR expressions: steps on an accumulator, pairs of accumulators, and what a store makes of one."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tvm import tirx
 
 from accel.region.epilogue import TENSOR_OPS, ChannelOperand, EpilogueOp, Relu, Scaling, Shifting, Steps
+from accel.region.shapes import SlidingWindow
 from accel.region.tile_steps import PairOp
 
 
@@ -97,3 +100,12 @@ def _shift_right(value: tirx.Expr, shifting: Shifting, channel: Mapping[ChannelO
     if shifting.rounds:
         value = value + tirx.const(1 << shifting.shift - 1, dtype)
     return value >> tirx.const(shifting.shift, dtype) if shifting.shift else value
+
+
+def largest_of(value: Callable[..., Any], window: SlidingWindow, at: Sequence[Any]) -> Any:
+    """The largest of what ``value`` makes of the elements of the window of a place: block, row, column and inside."""
+    block, y, x, *inner = at
+    (down, right), (low, far) = window.strides, window.dilation
+    rows, columns = ([y * down + q * low for q in range(window.kernel[0])],
+                     [x * right + p * far for p in range(window.kernel[1])])  # fmt: skip
+    return functools.reduce(tirx.max, [value(block, row, column, *inner) for row in rows for column in columns])

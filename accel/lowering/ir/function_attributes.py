@@ -25,7 +25,7 @@ from accel.region.vector_program import VectorProgram
 
 REGION = "cyclops.region"
 HOST_REASON = "cyclops.host_reason"
-JOINED = "cyclops.joined"  # on a composite: the place of its result among the operands of the addition that takes it in
+JOINED = "cyclops.joined"  # on a composite: the place of its result among the operands of the one that takes it in
 LAUNCHES = "cyclops.launches"
 VECTOR_REASONS = "cyclops.vector_reasons"  # on main: why no vector program computes a variable, by its name, as JSON
 ATTENTION = "cyclops.attention"  # on main: how attention was placed, as JSON

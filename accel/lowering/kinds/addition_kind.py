@@ -24,6 +24,7 @@ from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.lowering.kinds.contraction.epilogue_stages import (
     ACCUMULATE,
     Element,
+    EpilogueWay,
     accumulated,
     constant_line,
     continued,
@@ -151,7 +152,7 @@ class AdditionKind:
             sums = continued(shifted, *summed(level), gemm, f"{ACCUMULATE}{level}")
             starts[str(sums.name)] = str(shifted.name)
         line = constant_line(tiling, None, gemm)
-        return with_epilogue([*operands, identities], sums, arguments, epilogue, gemm, starts=starts, line=line)
+        return with_epilogue([*operands, identities], sums, arguments, epilogue, gemm, EpilogueWay(line=line), starts)
 
     def padding_of_data(self, region: Region[Addition]) -> Padding:  # noqa: ARG002
         """None."""

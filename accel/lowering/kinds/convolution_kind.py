@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 from tvm import ir, relax, te, tirx
 from tvm.s_tir import Schedule
 
@@ -20,6 +21,7 @@ from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.lowering.kinds.contraction.convolution_forms import convolution_forms
 from accel.lowering.kinds.contraction.convolution_tiling import PricedConvolution, PricedTiling
 from accel.lowering.kinds.contraction.epilogue_stages import (
+    EpilogueWay,
     accumulated,
     constant_line,
     inner,
@@ -30,6 +32,8 @@ from accel.lowering.kinds.contraction.epilogue_stages import (
     stage_name,
     with_epilogue,
 )
+from accel.lowering.kinds.contraction.image_parts import ImageParts, parts_of, sums_tiling
+from accel.lowering.kinds.contraction.stored_windows import with_stored_windows
 from accel.lowering.kinds.contraction.tile_schedule import (
     TileLoops,
     copy_in,
@@ -51,7 +55,7 @@ from accel.lowering.kinds.region_kind import (
     Refusal,
     UsedOperation,
 )
-from accel.lowering.kinds.used_operations import contraction_operations
+from accel.lowering.kinds.used_operations import contraction_operations, stores_of_windows
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import layout_as_read
 from accel.lowering.layout.packed_constants import (
@@ -67,7 +71,7 @@ from accel.lowering.layout.packed_constants import (
 )
 from accel.region.epilogue import Epilogue, with_bias_by_product
 from accel.region.kinds import Region, TilingOption
-from accel.region.shapes import Convolution, PackedActivation
+from accel.region.shapes import Convolution, PackedActivation, StoredWindows
 from accel.region.slides import slides_over
 from accel.region.tilings import BORDER_WORTH, LAYER_WORTH, TilingCost
 
@@ -98,6 +102,9 @@ class ConvolutionKind:
             return _packed_stack(request.call, request.composite, request.region, operands)
         if request.joined is None:
             return _packed(request.call, request.composite, request.region, operands)
+        if request.region.shape.pooled is not None:
+            both = _both(request.joined.composite, request.composite)
+            return _packed(request.joined.call, both, request.region, operands)
         return _packed_with_addition(request, request.joined, operands)
 
     def expression(self, region: Region[Convolution], gemm: Contraction) -> tirx.PrimFunc:
@@ -105,15 +112,22 @@ class ConvolutionKind:
 
         Parameters are data, weights ``[out_blocks, blocks of a group, kh, kw, *tile]``, what
         :func:`accel.lowering.kinds.contraction.epilogue_stages.with_epilogue` adds, then one result a plane,
-        ``[batch, out_blocks, pitch_h, pitch_w, *tile of dst]``.
+        ``[batch, out_blocks, pitch_h, pitch_w, *tile of dst]``. Where the store takes windows it takes them of the sums
+        of each tile, which are as many as these lie on.
         """
+        return self._expression(region, gemm, parts_of(region))
+
+    def _expression(self, region: Region[Convolution], gemm: Contraction, parts: ImageParts | None) -> tirx.PrimFunc:
+        """The function of a region; the sums are those of the parts of an image, if there are any."""
         conv, epilogue, tiling = region.shape, region.epilogue, region.tiling
+        if parts is not None:
+            tiling = parts.tiling
         data = placeholder("data", conv.data, gemm.data)
         blocks = (1, 1, 1, 1) if conv.uniform else (conv.out_blocks, conv.reduced_blocks, *conv.kernel)
         shape = (*blocks, *gemm.weights.shape)
         weights = te.placeholder(shape, gemm.weights.memory.dtype, name="weights")
         rows, columns = tiling.out_pitch_h, tiling.out_pitch_w
-        padded = padded_data(data, conv, rows, columns)
+        padded = padded_data(data, conv, rows, columns) if parts is None else data
         (sh, sw), (dh, dw) = conv.strides, conv.dilation
         axes = [
             te.reduce_axis((0, extent), name)
@@ -123,7 +137,9 @@ class ConvolutionKind:
         ]
         ci, kh, kw, lane = axes
 
-        def product(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, m: tirx.Expr, o: tirx.Expr) -> tirx.Expr:
+        def product(n: tirx.Var, c: tirx.Var, y: Any, x: Any, m: tirx.Expr, o: tirx.Expr) -> tirx.Expr:
+            if parts is not None:
+                y, x = parts.place(0, y), parts.place(1, x)
             block = ci if conv.groups == 1 else c // conv.group_blocks * conv.reduced_blocks + ci
             element = padded[n, block, y * sh + kh * dh, x * sw + kw * dw, *inner(gemm.data, m=m, k=lane)]
             place = (0, 0, 0, 0) if conv.uniform else (c, ci, kh, kw)
@@ -133,7 +149,8 @@ class ConvolutionKind:
         outer = (conv.data.batch, conv.out_blocks, rows, columns)
         sums, arguments = accumulated(outer, product, axes, epilogue, gemm)
         line = constant_line(tiling, conv, gemm)
-        return with_epilogue([data, weights], sums, arguments, epilogue, gemm, conv.addend, line=line)
+        way = EpilogueWay(conv.addend, line, parts if conv.pooled is not None else None)
+        return with_epilogue([data, weights], sums, arguments, epilogue, gemm, way)
 
     def padding_of_data(self, region: Region[Convolution]) -> Padding:
         """Zeros where the loads cannot pad; patches of an image have them already."""
@@ -156,13 +173,23 @@ class ConvolutionKind:
         groups = conv.groups if conv.group_blocks > 1 else 1
         if region.tiling.layer:
             return schedule_layer_sums(function, region, capabilities, groups)
-        return schedule_tiles(function, region, capabilities, _place, groups)
+        parts = parts_of(region)
+        if parts is None:
+            return schedule_tiles(function, region, capabilities, _place, groups)
+        sums = replace(region, shape=replace(conv, pooled=None), tiling=parts.tiling)
+        tiles = schedule_tiles(self._expression(sums, capabilities.gemm, parts), sums, capabilities, _place, groups)
+        return with_stored_windows(tiles, function, parts, region.epilogue, capabilities)
 
     def instructions(self, region: Region[Convolution], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order."""
         if region.tiling.layer:
             return layer_operations(region, _scheduled(capabilities), capabilities)
-        return contraction_operations(region.epilogue, capabilities)
+        used = contraction_operations(region.epilogue, capabilities)
+        if region.shape.pooled is None:
+            return used
+        return itertools.chain(
+            (each for each in used if each.role != "store"), stores_of_windows(region.epilogue, capabilities)
+        )
 
     def host_layout(self, region: Region[Convolution]) -> list[str]:
         """Unfolding patches, and padding that the loads cannot make."""
@@ -221,8 +248,12 @@ def convolution_options(
     cost: TilingCost,
     *,
     joined: bool = False,
+    pooled: StoredWindows | None = None,
 ) -> list[TilingOption[Convolution]]:
-    """The cheapest options of the first shapes of which a tile fits; ``joined`` with the addition behind it."""
+    """The cheapest options of the first shapes of which a tile fits.
+
+    ``joined`` with the addition behind it, ``pooled`` with the max pooling whose windows the store takes.
+    """
     epilogues = [epilogue]
     gemm = capabilities.gemm
     product = None if gemm.slides or gemm.stage else with_bias_by_product(epilogue, gemm, _largest_bias(composite, use))
@@ -232,17 +263,27 @@ def convolution_options(
         tried = alternatives
         if joined:
             tried = [replace(shape, addend=shape.result) for shape in alternatives if not shape.of_rows]
+        if pooled is not None:
+            able = [] if gemm.slides else [shape for shape in alternatives if not shape.of_rows]
+            tried = [replace(shape, pooled=pooled) for shape in able]
         found = [
             TilingOption(plan.cycles, Region(shape, each, plan.tiling))
             for shape in tried
             for each in epilogues
-            # products that walk blocks step otherwise than constants, and a Gemmini's short ones must not meet that
-            if not (shape.uniform and gemm.line and each.has_product)
+            # products that walk blocks step otherwise than constants, and a Gemmini's short ones must not meet that;
+            # what sums go on from another has one place with it, and sums within a border have more room than they take
+            if not (each.has_product and ((shape.uniform and gemm.line) or _has_border(shape)))
             for plan in _tilings(shape, each, capabilities, cost, bordered=use.wants_border(capabilities))
         ]
         if found:
             return sorted(found, key=lambda option: option.cycles)
     return []
+
+
+def _has_border(shape: Convolution) -> bool:
+    """Whether the sums of a tile lie within a border, as windows leave the image."""
+    pooled = shape.pooled
+    return pooled is not None and any(any(pooled.border(axis, size)) for axis, size in enumerate(shape.sums))
 
 
 def _tilings(
@@ -286,13 +327,17 @@ def _packed_with_addition(
     assert region.shape.addend is not None
     addend, read = operands.data(request.call.args[other], layout_as_read(region.shape.addend))
     weights = relax.const(weighted_identities([[addition.weights[other]]], operands.gemm)[0])
-    first = joined.composite
-    both = replace(first, nodes=(*first.nodes, *addition.nodes), result=addition.result)
+    both = _both(joined.composite, addition)
     region = replace(region, shape=replace(region.shape, addend=read.data))
     line = line_shape(constant_line(region.tiling, region.shape, operands.gemm))
     blocks = region.shape.out_blocks
     rounding = rounding_operands(request.call, addition, region.epilogue, blocks, operands.gemm, line)
     return _packed(joined.call, both, region, operands, [addend, weights, *rounding])
+
+
+def _both(first: CompositeRegion, second: CompositeRegion) -> CompositeRegion:
+    """A composite that another one takes in, with the nodes and the result of both."""
+    return replace(first, nodes=(*first.nodes, *second.nodes), result=second.result)
 
 
 def _packed(
@@ -313,13 +358,16 @@ def _packed(
     arguments = [data, relax.const(tiles)]
     own, _ = region.epilogue.parts
     bias = bias_constant(call, composite, own, weights, gemm)
-    line = line_shape(constant_line(region.tiling, conv, gemm))
+    line = line_shape(constant_line(sums_tiling(region), conv, gemm))
     arguments += bias_operands(bias, own, conv.out_blocks, gemm, line)
     if ("multiply_tensor", 0) in own.steps:
         factors = channel_multipliers(call, composite, weights.shape[0])
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
     arguments += more
     arguments += factor_operands(call, composite, own, conv.out_blocks, gemm, bias)
+    parts = parts_of(replace(region, shape=conv))
+    if parts is not None and parts.bordered:
+        arguments.append(relax.const(np.full(gemm.dst.shape, np.iinfo(np.int32).min, np.int32)))
     shape, image = composite.result, None
     if conv.of_rows:
         batch, channels, height, width = image = composite.result

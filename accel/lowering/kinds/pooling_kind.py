@@ -9,7 +9,6 @@ import numpy as np
 from tvm import te, tirx
 
 from accel.accelerator.contraction import Contraction
-from accel.accelerator.instructions import Copy
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.lanewise_capabilities import (
@@ -24,7 +23,7 @@ from accel.lowering.ir.epilogue_arithmetic import stored_value
 from accel.lowering.kinds.contraction.epilogue_stages import ACCUMULATE, inner, padded_data, placeholder
 from accel.lowering.kinds.lanewise.lanewise_expression import operand_name
 from accel.lowering.kinds.lanewise.lanewise_kind import LanewiseKind
-from accel.lowering.kinds.lanewise.lanewise_tiling import lanewise_tiling
+from accel.lowering.kinds.lanewise.lanewise_tiling import lanewise_cycles, lanewise_tiling
 from accel.lowering.kinds.layers.layer_options import whole_tiling
 from accel.lowering.kinds.layers.layer_schedule import schedule_layer_sums
 from accel.lowering.kinds.layers.layer_tilings import Scheduled, TileAxes, layer_operations, layer_tilings
@@ -36,7 +35,7 @@ from accel.lowering.kinds.region_kind import (
     Refusal,
     UsedOperation,
 )
-from accel.lowering.kinds.used_operations import step_operations
+from accel.lowering.kinds.used_operations import step_operations, stores_of_windows
 from accel.region.epilogue import INT8, Epilogue, Scaling, Shifting
 from accel.region.kinds import Region, TilingOption
 from accel.region.pooling import Pooling
@@ -98,6 +97,17 @@ class PoolingKind(LanewiseKind[Pooling]):
             return te.max(data[n, c, y * sh + ky * dh, x * sw + kx * dw, *inner], axis=[ky, kx])
 
         return te.compute(extents, element, name="largest")
+
+
+def pooling_cycles(request: PlanRequest) -> float:
+    """The estimated cycles of a composite as a launch by itself; infinite if the host has it."""
+    options = PoolingKind().plan(request)
+    if isinstance(options, Refusal):
+        return math.inf
+    region, bordered = options[0].region, request.use.wants_border(request.capabilities)
+    if region.tiling.layer:
+        return options[0].cycles
+    return lanewise_cycles(region.shape, request.capabilities, region.epilogue, bordered=bordered)
 
 
 def _scheduled(capabilities: Capabilities) -> Scheduled:
@@ -191,9 +201,7 @@ def _by_a_store(composite: CompositeRegion, capabilities: Capabilities, *, borde
 def _operations_of_store(region: Region[Pooling], capabilities: Capabilities) -> Iterator[UsedOperation]:
     """The load of the data, and the store."""
     yield from step_operations(region.shape, region.tiling, capabilities)
-    stored = capabilities.store_of_windows(region.epilogue.result, region.epilogue.scaling).meaning
-    if stored is not None and isinstance(stored.instruction, Copy):
-        yield UsedOperation("store", stored.instruction, stored.operation)
+    yield from stores_of_windows(region.epilogue, capabilities)
 
 
 def _region(

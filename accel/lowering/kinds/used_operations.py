@@ -84,6 +84,13 @@ def epilogue_operations(epilogue: Epilogue, capabilities: Capabilities) -> Itera
     yield from _copying("store", result, value, capabilities)
 
 
+def stores_of_windows(epilogue: Epilogue, capabilities: Capabilities) -> Iterator[UsedOperation]:
+    """The store that takes the largest of windows."""
+    stored = capabilities.store_of_windows(epilogue.result, epilogue.scaling).meaning
+    if stored is not None and isinstance(stored.instruction, Copy):
+        yield UsedOperation("store", stored.instruction, stored.operation)
+
+
 def _loading(role: Role, memory: str, capabilities: Capabilities) -> Iterator[UsedOperation]:
     target, place = _buffer("target", memory, capabilities), capabilities.accelerator.memory(memory)
     source = tirx.decl_buffer((1,), place.dtype_in_dram, "source")[0]

@@ -11,6 +11,7 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, read_composite
 from accel.lowering.analysis.dataflow import CompositeUse, composite_uses, lower_bounds_of_operands
 from accel.lowering.kinds.registry import OPERATORS
+from accel.lowering.partition.pooling_fusion import PooledPair, pooled_pairs
 from accel.lowering.partition.residual_fusion import ResidualPair, residual_pairs
 
 
@@ -30,11 +31,13 @@ class CompositeGraph:
     Attributes:
         composites: by name.
         pairs: additions with a contraction that could be one region, by the name of the addition.
+        pooled: max poolings with a convolution that could be, by the name of the pooling.
         reasons: why the host has composites that the accelerator might run, or that it cannot; by name.
     """
 
     composites: dict[str, PlacedComposite]
     pairs: dict[str, ResidualPair]
+    pooled: dict[str, PooledPair]
     reasons: dict[str, str]
 
 
@@ -57,7 +60,7 @@ def read_graph(
         for name, use in composite_uses(module, OPERATORS, lowest).items()
     }
     reasons = _left_to_host(module, capabilities, host_nodes or {})
-    return CompositeGraph(composites, residual_pairs(module, capabilities), reasons)
+    return CompositeGraph(composites, residual_pairs(module, capabilities), pooled_pairs(module, capabilities), reasons)
 
 
 def dump_graph(graph: CompositeGraph) -> bytes:

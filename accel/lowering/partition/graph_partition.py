@@ -17,6 +17,7 @@ from accel.lowering.partition.autotune import Measure, autotune
 from accel.lowering.partition.composite_graph import CompositeGraph, PlacedComposite, read_graph
 from accel.lowering.partition.joined_trials import ExpectRows, MeasureRow, tune_joined
 from accel.lowering.partition.launch_rows import launches_of, without_neighbours
+from accel.lowering.partition.pooling_fusion import fused_poolings
 from accel.lowering.partition.residual_fusion import fused_additions
 from accel.region.kinds import Region, TilingOption
 from accel.region.tilings import TilingCost
@@ -27,11 +28,11 @@ Plan = Sequence[TilingOption] | str
 
 @dataclass(frozen=True)
 class RegionChoice:
-    """What becomes of each composite: a region, an operand of the addition that takes it in, or the host's work.
+    """What becomes of each composite: a region, an operand of the one that takes it in, or the host's work.
 
     Attributes:
         regions: by the composite's name.
-        joined: places among an addition's operands, by the name of the contraction.
+        joined: places among the operands of an addition or a pooling, by the name of the contraction.
         reasons: why the host has it.
     """
 
@@ -114,6 +115,9 @@ def choose_regions(
     reasons, behind = dict(graph.reasons), None if joined is None else joined.behind
     uses = {name: placed.use for name, placed in graph.composites.items()}
     options, taken_in = fused_additions(graph.pairs, uses, reasons, capabilities, cost)
+    lowest = {name: placed.lowest for name, placed in graph.composites.items()}
+    pooled, convolutions = fused_poolings(graph.pooled, uses, lowest, reasons, capabilities, cost)
+    options, taken_in = options | pooled, taken_in | convolutions
     wanted = [name for name in graph.composites if name not in {*reasons, *taken_in, *options}]
     for name, plan in _plans(graph, wanted, capabilities, cost, behind, beside).items():
         if isinstance(plan, str):

@@ -26,7 +26,7 @@ def launches_of(graph: CompositeGraph, joined: Mapping[str, int], regions: Colle
 
     Args:
         graph: the composites.
-        joined: the contractions that additions take in, as places among their operands, by name.
+        joined: the contractions that additions and poolings take in, as places among their operands, by name.
         regions: the names of what has a region.
     """
     found = {}
@@ -37,6 +37,9 @@ def launches_of(graph: CompositeGraph, joined: Mapping[str, int], regions: Colle
         if pair is not None and pair.made in joined:
             taken = graph.composites[pair.made].use.operands
             operands = [*taken[:1], *operands[1 - pair.place : 2 - pair.place]]
+        pooled = graph.pooled.get(name)
+        if pooled is not None and pooled.made in joined:
+            operands = list(graph.composites[pooled.made].use.operands[:1])
         found[name] = [""] * len(operands) if placed.use.parted else operands
     return found
 

@@ -36,6 +36,7 @@ _BEGIN, _END, _OF = range(3)  # when a sum is added to the accumulator, and to w
 _ROW_THIRDS = 7  # thirds of a cycle from one row that is moved to the next: 16 requests under way, an answer after 37
 _LINE, _BEAT = 64, 16  # bytes of the longest request, and of a beat of its answer
 _STORE_THIRDS = 10  # of a row that is stored, with answers of loads between
+_POOL_THIRDS = 5  # of an element of a window
 _WIDE_THIRDS = 15  # of whole accumulators that are stored: four beats of the bus
 _ANSWER = 60  # cycles until the last row of a load is there
 _MARGIN = 2  # of the time that the mesh has to do before it waits for a move
@@ -92,15 +93,27 @@ def _note_user(m: Int64, place: int, spad: Int64, acc: Int64, facts: Int64, inde
 
 
 @compiled
-def _moves(queue: int, rs1: int, rs2: int) -> tuple[int, int]:
-    """Cycles from one move to the next if it is alone, and beats of the answers of memory."""
+def _moves(queue: int, rs1: int, rs2: int, pooled: int) -> tuple[int, int]:
+    """Cycles from one move to the next if it is alone, and beats of the answers of memory.
+
+    A store reads ``pooled`` elements of windows; 0: it reads rows.
+    """
     rows, columns = rs2 >> 48 & 0xFFFF, rs2 >> 32 & 0xFFFF
+    if queue == STORE and pooled:
+        return pooled * _POOL_THIRDS // 3 + 1, 0  # of the writes, fewer than what is read, no answer is waited for
     if queue == STORE:
         wide = rs2 & rocc.FULL and rs2 & rocc.ACCUMULATOR
         return rows * (_WIDE_THIRDS if wide else _STORE_THIRDS) // 3 + 1, rows
     requests = ((rs1 & _LINE - 1) + columns + _LINE - 1) // _LINE  # of a row, which may begin within a line
     beats = (columns + _BEAT - 1) // _BEAT + requests - 1
     return rows * max(_ROW_THIRDS * requests, 3 * beats) // 3 + 1, rows * beats
+
+
+@compiled
+def _windows_read(rs1: int) -> int:
+    """The elements that a store reads of windows, by what config_st says; 0: it takes none."""
+    size = rs1 >> 6 & 3 if rs1 >> 4 & 3 else 0
+    return (rs1 >> 32 & 0xFF) * (rs1 >> 40 & 0xFF) * size * size
 
 
 @compiled
@@ -116,7 +129,7 @@ def _read_facts(m: Int64, words: Int64, spad: Int64, acc: Int64, facts: Int64) -
 
     ``spad`` and ``acc`` (rows, _KINDS) are of -1, and so are the facts that an instruction does not have.
     """
-    preload, held = -1, entry_at(EXECUTE, 1)
+    preload, held, pooled = -1, entry_at(EXECUTE, 1), 0
     for index in range(len(words)):
         _clear(facts[index])
         funct, rs1, rs2 = words[index, 0], words[index, 1], words[index, 2]
@@ -128,19 +141,19 @@ def _read_facts(m: Int64, words: Int64, spad: Int64, acc: Int64, facts: Int64) -
         fill_entry(m, entry, queue, funct, rs1, rs2)
         one, other = entry + at.S_A, entry + at.S_B
         if funct == rocc.CONFIG:
-            pass
+            pooled = _windows_read(rs1) if queue == STORE and rs1 & 3 == rocc.CONFIG_ST else pooled
         elif queue == LOAD:
             for kind in (_MADE, _READ, _STORED):
                 facts[index, kind] = _last(m, one, spad, acc, kind)
             _note(m, one, spad, acc, _LOADED, index)
             facts[index, _BANK] = _bank(m, one, 0)
-            facts[index, _CYCLES], facts[index, _BEATS] = _moves(queue, rs1, rs2)
+            facts[index, _CYCLES], facts[index, _BEATS] = _moves(queue, rs1, rs2, pooled)
         elif queue == STORE:
             for kind in (_LOADED, _MADE):
                 facts[index, kind] = _last(m, one, spad, acc, kind)
             _note(m, one, spad, acc, _STORED, index)
             facts[index, _BANK] = _bank(m, one, 1)
-            facts[index, _CYCLES], facts[index, _BEATS] = _moves(queue, rs1, rs2)
+            facts[index, _CYCLES], facts[index, _BEATS] = _moves(queue, rs1, rs2, pooled)
         elif funct == rocc.PRELOAD:
             facts[index, _LOADED] = max(_last(m, one, spad, acc, _LOADED), _last(m, other, spad, acc, _LOADED))
             facts[index, _STORED] = _last(m, one, spad, acc, _STORED)
@@ -342,17 +355,40 @@ def _merge(facts: Int64, ahead: Int64, dim: int, banks: Int64, order: Int64) -> 
                 queues[number, _FREE] = clock[_OVER]
 
 
-def _touches_others(words: Int64) -> bool:
-    """Whether a configuration makes instructions touch rows that are not the ones they name.
+def _touches_others(words: Int64, parameters: GemminiParameters) -> bool:
+    """Whether instructions touch rows that are not the ones the station takes them to.
 
-    Stores that pool, loads that repeat pixels, products that transpose or keep their results in the mesh.
+    Stores that pool an image that goes on in another bank, loads that repeat pixels, products that transpose or keep
+    their results in the mesh.
     """
     configurations = words[words[:, 0] == rocc.CONFIG, 1]
     kind = configurations & 3
     execute = configurations[(kind == rocc.CONFIG_EX) & (configurations >> 7 & 1 == 0)]
-    load, store = configurations[kind == rocc.CONFIG_LD], configurations[kind == rocc.CONFIG_ST]
+    load = configurations[kind == rocc.CONFIG_LD]
     products = (execute >> 2 & 1 == 0) | (execute >> 8 & 3 != 0)
-    return bool(products.any() or (load >> 8 & 0xFF > 1).any() or (store >> 4 & 3 != 0).any())
+    return bool(products.any() or (load >> 8 & 0xFF > 1).any() or _pools_beyond_a_bank(words, parameters))
+
+
+def _pools_beyond_a_bank(words: Int64, parameters: GemminiParameters) -> bool:
+    """Whether a store pools rows that are not of the accumulator's bank in which its image begins.
+
+    A launch without products is taken for one that does: its loads and stores wait for nothing else.
+    """
+    is_config = (words[:, 0] == rocc.CONFIG) & (words[:, 1] & 3 == rocc.CONFIG_ST)
+    if not (words[is_config, 1] >> 4 & 3).any():
+        return False
+    places = np.maximum.accumulate(np.where(is_config, np.arange(len(words)), -1))
+    stores = (words[:, 0] == rocc.MVOUT) & (places >= 0)
+    known, local = words[places[stores], 1], words[stores, 2]
+    pools, first = known >> 4 & 3 != 0, local & rocc.STORE_ROW
+    stride, size, width = known >> 4 & 3, known >> 6 & 3, known >> 56 & 0xFF
+    rows, columns = (((known >> bit & 0xFF) - 1) * stride + size - 1 for bit in (32, 40))
+    above, left = known >> 8 & 3, known >> 10 & 3
+    last = first + np.minimum(rows - above, (known >> 48 & 0xFF) - 1) * width + np.minimum(columns - left, width - 1)
+    bank = parameters.accumulator_rows // parameters.accumulator_banks
+    within = (local & rocc.ACCUMULATOR != 0) & (first // bank == last // bank)
+    alone = not (words[:, 0] == rocc.PRELOAD).any()
+    return bool((pools & (~within | alone)).any())
 
 
 def facts_signature() -> Signature:
@@ -371,7 +407,7 @@ def issue_order(words: Words, parameters: GemminiParameters) -> Int64:
     A launch of loops is sent as it stands, and one that touches other rows than the station knows of.
     """
     signed = as_signed(words)
-    if not has_no_loops(signed[:, 0]) or _touches_others(signed):
+    if not has_no_loops(signed[:, 0]) or _touches_others(signed, parameters):
         return np.arange(len(words))
     sizes = parameters.scratchpad_rows, parameters.accumulator_rows
     spad, acc = (np.full((rows, _KINDS), -1, np.int64) for rows in sizes)

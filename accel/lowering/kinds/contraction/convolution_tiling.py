@@ -10,13 +10,24 @@ import numpy.typing as npt
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator, TokenSync
+from accel.accelerator.instructions import Copy
 from accel.lowering.analysis.buffer_contexts import bias_contexts, needs_double_buffer, vector_contexts
 from accel.lowering.analysis.kept_answers import KeptAnswers
+from accel.lowering.analysis.window_stores import image_room, part_mismatch
 from accel.lowering.kinds.contraction.fitting_candidates import FittingCandidates, dump_candidates, load_candidates
 from accel.region.epilogue import Epilogue
-from accel.region.shapes import Convolution
+from accel.region.shapes import Convolution, StoredWindows
 from accel.region.slides import columns_at_once, slide_of
-from accel.region.tilings import Candidates, Order, Tiling, TilingCost, candidates_by_order, ceil_div, loop_orders
+from accel.region.tilings import (
+    Candidates,
+    Order,
+    Tiling,
+    TilingCost,
+    candidates_by_order,
+    ceil_div,
+    loop_orders,
+    stored_extents,
+)
 from accel.util.arrays import Bools, Float64, Int64
 
 
@@ -38,6 +49,8 @@ def _tile_needs(
 ) -> _TileNeeds:
     fit = _padding_fits(c, conv, accelerator, gemm) & (slide_of(c, conv, gemm) < max(len(gemm.slides), 1))
     instruction, microops = gemm.instruction, np.zeros_like(c.tiles)
+    if conv.pooled is not None:
+        fit &= _windows_fit(c, conv, conv.pooled, accelerator)
     if instruction.microops is not None:
         microops = _resident_microops(c, epilogue)
         most = 1 << min(accelerator.bits(instruction, loop.extent) for loop in instruction.loops)
@@ -46,6 +59,38 @@ def _tile_needs(
     data = c.contexts * _blocks_from_end_to_end(c, conv) * c.data_rows * c.data_columns
     weights = c.contexts * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
     return _TileNeeds(fit, microops, data, np.ones_like(weights) if conv.uniform else weights)
+
+
+def _windows_fit(c: Candidates, conv: Convolution, pooled: StoredWindows, accelerator: Accelerator) -> Bools:
+    """Whether the store takes the windows of tiles, and what they lie on has room where it takes them from."""
+    store = accelerator.instruction(pooled.store)
+    assert isinstance(store, Copy)
+    (rows, row), (columns, column) = (
+        np.unique(stored_extents(conv, axis, extents), return_inverse=True)
+        for axis, extents in enumerate((c.out_rows, c.out_columns))
+    )
+    spans = [
+        [pooled.span(axis, int(count), conv.sums[axis]) for count in each] for axis, each in enumerate((rows, columns))
+    ]
+    room = image_room(store, accelerator)
+    able = [
+        [
+            spans[0][y] * spans[1][x] <= room and not part_mismatch(pooled, (high, wide), conv.sums, store, accelerator)
+            for x, wide in enumerate(columns.tolist())
+        ]
+        for y, high in enumerate(rows.tolist())
+    ]
+    return np.asarray(np.array(able, np.bool_)[row, column] & (_accumulators(c, conv) <= room))
+
+
+def _accumulators(c: Candidates, conv: Convolution) -> Int64:
+    """Accumulators of a tile: its sums, with the border of those that are pooled."""
+    rows, columns = c.out_rows, c.out_columns
+    if conv.pooled is not None:
+        rows, columns = (
+            extents + sum(conv.pooled.border(axis, conv.sums[axis])) for axis, extents in enumerate((rows, columns))
+        )
+    return c.out_blocks * rows * columns
 
 
 def _fits_memory(
@@ -59,7 +104,7 @@ def _fits_memory(
 ) -> Bools:
     """Which of the candidates (n,) fit."""
     bias = c.out_blocks * bias_contexts(c, conv, epilogue, accelerator, gemm, order)
-    results = c.result_contexts * c.out_blocks * c.out_rows * c.out_columns
+    results = c.result_contexts * _accumulators(c, conv)
     more = _operands_of_sums(c, conv, epilogue, gemm, results)
     sizes = (
         (gemm.data, needs.data + more[0]),
@@ -108,8 +153,9 @@ def _operands_of_sums(
 
 
 def _divides(c: Candidates, conv: Convolution) -> Bools:
-    """Whether the result is whole tiles."""
-    return np.asarray((conv.out_height % c.out_rows == 0) & (conv.out_width % c.out_columns == 0))
+    """Whether the result is whole tiles; of windows the last tile has no other than those that there are."""
+    whole = (conv.out_height % c.out_rows == 0) & (conv.out_width % c.out_columns == 0)
+    return np.asarray(whole | (conv.pooled is not None))
 
 
 def _operand_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) -> npt.NDArray[np.bool_]:
@@ -136,7 +182,12 @@ def _resident_microops(c: Candidates, epilogue: Epilogue) -> Int64:
 def _padding_fits(
     c: Candidates, conv: Convolution, accelerator: Accelerator, gemm: Contraction
 ) -> npt.NDArray[np.bool_]:
-    """Every tile must hold at least one row and column of real data, and its padding must fit the fields."""
+    """Every tile must hold at least one row and column of real data, and its padding must fit the fields.
+
+    Of sums that are pooled no tile reaches beyond the image, and no load pads.
+    """
+    if conv.pooled is not None:
+        return np.full(c.out_rows.shape, not any(conv.padding))
     copy = accelerator.copy_instruction(gemm.data.memory.name, "load")
     names = (copy.copy_fields.pad_top, copy.copy_fields.pad_left) if copy else (None, None)
     fit = np.ones(c.out_rows.shape, dtype=np.bool_)
@@ -281,7 +332,11 @@ def _cheapest(
 
 def _tiling(c: Candidates, i: int, conv: Convolution, order: Order) -> Tiling:
     """Candidate ``i``."""
-    rows, columns = int(c.out_rows[i]), int(c.out_columns[i])
+    rows, columns = (
+        int(stored_extents(conv, axis, each[i : i + 1])[0]) for axis, each in enumerate((c.out_rows, c.out_columns))
+    )
+    pitches = -(-conv.out_height // rows) * rows, -(-conv.out_width // columns) * columns
+    high, wide = pitches if conv.pooled is None else conv.pooled.counts
     return Tiling(
         out_blocks=int(c.out_blocks[i]),
         out_rows=rows,
@@ -292,6 +347,6 @@ def _tiling(c: Candidates, i: int, conv: Convolution, order: Order) -> Tiling:
         order=order,
         operand_contexts=c.contexts,
         result_contexts=c.result_contexts,
-        out_pitch_h=-(-conv.out_height // rows) * rows,
-        out_pitch_w=-(-conv.out_width // columns) * columns,
+        out_pitch_h=high,
+        out_pitch_w=wide,
     )

@@ -9,6 +9,7 @@ from tvm_ffi import structural_mutate
 
 from accel.accelerator.contraction import Contraction, Tile
 from accel.lowering.ir.epilogue_arithmetic import apply_steps, stored_value
+from accel.lowering.kinds.contraction.image_parts import LOWEST, ImageParts
 from accel.lowering.layout.tiled_layout import packed_shape
 from accel.region.epilogue import SUMS, TENSOR_OPS, ChannelOperand, Epilogue, EpilogueOp, Steps
 from accel.region.shapes import Convolution, PackedActivation
@@ -70,6 +71,21 @@ class _Stages:
         made = te.placeholder(tuple(shape), dtype, name=name)
         self.parameters.append(made)
         return made
+
+
+@dataclass(frozen=True)
+class EpilogueWay:
+    """What an epilogue takes beside sums, and what it leaves of them.
+
+    Attributes:
+        addend: data of the result's own blocks and pixels, which a contraction adds.
+        line: the constants of a contraction that adds a bias, where one element is not enough.
+        parts: of an image, of which the largest of windows leave.
+    """
+
+    addend: PackedActivation | None = None
+    line: ConstantLine | None = None
+    parts: ImageParts | None = None
 
 
 def stage_name(number: int, steps: Steps) -> str:
@@ -141,9 +157,8 @@ def with_epilogue(
     start: list[te.Tensor],
     epilogue: Epilogue,
     gemm: Contraction,
-    addend: PackedActivation | None = None,
+    way: EpilogueWay,
     starts: Mapping[str, str] | None = None,
-    line: ConstantLine | None = None,
 ) -> tirx.PrimFunc:
     """The PrimFunc of an accumulation and what follows it.
 
@@ -152,18 +167,19 @@ def with_epilogue(
     What one instruction does is a stage of its own, so that it can carry a pragma. Of its steps
 
     - ``add_tensor`` takes the bias and ``multiply_tensor`` the multipliers, ``[out_blocks, *tile of dst]``;
-    - ``add_product`` takes one tile of data, or one for each of ``line``, and a tile of weights a block:
+    - ``add_product`` takes one tile of data, or one for each of a line, and a tile of weights a block:
       ``[out_blocks, *tile of weights]``;
-    - ``add_operand`` takes ``addend``, data of the result's own blocks and pixels, and one tile of weights.
+    - ``add_operand`` takes data of the result's own blocks and pixels, and one tile of weights.
 
     A store that multiplies channels takes their factors last, int32 ``[out_blocks, channels of a block]``, then their
-    shifts and bias, if it reads these.
+    shifts and bias, if it reads these. Where the largest of windows leave, and parts of the image have a border, the
+    last parameter is what that is loaded from.
     """
     stages = _Stages(accumulated, starts=dict(starts or {}))
     if start:
         stages.starts[ACCUMULATE] = str(start[0].name)
     for number, steps in enumerate(epilogue.grouped):
-        stages.last = _stage(stages, stage_name(number, steps), steps, gemm, addend, line)
+        stages.last = _stage(stages, stage_name(number, steps), steps, gemm, way)
     channels = {
         role: stages.placeholder(role, (accumulated.shape[1], gemm.out_channels), "int32")
         for role, _ in (() if epilogue.factors is None else epilogue.factors.operands)
@@ -172,21 +188,12 @@ def with_epilogue(
     for plane in range(epilogue.planes):
         if plane:
             stages.last = elementwise_stage(stages.last, (("shift_right", 8),), f"plane{plane}_shift_right")
-        results.append(
-            te.compute(accumulated.shape, _stored(stages.last, epilogue, channels, gemm), name=f"result{plane}")
-        )
+        results.append(_result(stages, epilogue, channels, gemm, way.parts, f"result{plane}"))
     function = te.create_prim_func([*operands, *start, *stages.parameters, *results])
     return _begun(function, stages.starts)
 
 
-def _stage(
-    stages: _Stages,
-    label: str,
-    steps: Steps,
-    gemm: Contraction,
-    addend: PackedActivation | None,
-    line: ConstantLine | None,
-) -> te.Tensor:
+def _stage(stages: _Stages, label: str, steps: Steps, gemm: Contraction, way: EpilogueWay) -> te.Tensor:
     before, shape = stages.last, stages.last.shape
     tensor = next((name for name, _ in steps if name in TENSOR_OPS), None)
     if tensor is not None:
@@ -196,8 +203,8 @@ def _stage(
         return elementwise_stage(before, steps, label)
     stages.starts[label] = str(before.name)
     if steps[0][0] == "add_operand":
-        return _summed_on(stages, label, addend, gemm, None)
-    return _summed_on(stages, label, None, gemm, line)
+        return _summed_on(stages, label, way.addend, gemm, None)
+    return _summed_on(stages, label, None, gemm, way.line)
 
 
 def _summed_on(
@@ -239,15 +246,27 @@ def elementwise_stage(before: te.Tensor, steps: Steps, label: str, vector: te.Te
     return te.compute(before.shape, element, name=label)
 
 
-def _stored(
-    stage: te.Tensor, epilogue: Epilogue, channels: Mapping[ChannelOperand, te.Tensor], gemm: Contraction
-) -> Element:
-    def element(*indices: tirx.Expr) -> tirx.Expr:
+def _result(
+    stages: _Stages,
+    epilogue: Epilogue,
+    channels: Mapping[ChannelOperand, te.Tensor],
+    gemm: Contraction,
+    parts: ImageParts | None,
+    name: str,
+) -> te.Tensor:
+    """What is stored of the last stage: each of its elements, or the largest of windows."""
+    last = stages.last
+
+    def stored(value: tirx.Expr, indices: Sequence[tirx.Expr]) -> tirx.Expr:
         channel = dict(zip(gemm.dst.axes, indices[4:], strict=True))["n"]
         read = {role: tensor(indices[1], channel) for role, tensor in channels.items()}
-        return stored_value(stage(*indices), epilogue.result, epilogue.scaling, read)
+        return stored_value(value, epilogue.result, epilogue.scaling, read)
 
-    return element
+    if parts is None:
+        return te.compute(last.shape, lambda *indices: stored(last(*indices), indices), name=name)
+    lowest = stages.placeholder(LOWEST, gemm.dst.shape, gemm.sum_dtype) if parts.bordered else None
+    shape = (*last.shape[:2], parts.result.out_pitch_h, parts.result.out_pitch_w, *last.shape[4:])
+    return te.compute(shape, parts.largest(last, lowest, stored), name=name)
 
 
 def _begun(function: tirx.PrimFunc, starts: dict[str, str]) -> tirx.PrimFunc:

@@ -1,6 +1,5 @@
 """Schedule of a region that is made of steps: each becomes a nest of loops, written down as it is."""
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,11 +10,10 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.lanewise_capabilities import tile_planner
 from accel.lowering.ir.affine_nest import in_loops
 from accel.lowering.ir.document_paths import INSTRUCTIONS
-from accel.lowering.ir.epilogue_arithmetic import apply_pair, apply_steps, stored_value
+from accel.lowering.ir.epilogue_arithmetic import apply_pair, apply_steps, largest_of, stored_value
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.region.epilogue import TENSOR_OPS
 from accel.region.kinds import Region, lane_tile
-from accel.region.shapes import SlidingWindow
 from accel.region.tile_steps import AccumulatorBlock, Apply, Clear, Lanewise, Load, Merge, Step, Take
 
 Int = Any  # a tirx.Expr of int32, or an int
@@ -37,15 +35,6 @@ def scratchpad_buffer(name: str, shape: Sequence[int], dtype: str, scope: str) -
 def schedule_lanewise(function: tirx.PrimFunc, region: Region[Lanewise], capabilities: Capabilities) -> tirx.PrimFunc:
     """``function``, whose body becomes the nests of ``region``, with their pragmas."""
     return function.with_body(_LanewiseTile(function, region, capabilities).body())
-
-
-def largest_of(value: Callable[..., Any], window: SlidingWindow, at: Sequence[Any]) -> Any:
-    """The largest of what ``value`` makes of the elements of the window of a place: block, row, column and inside."""
-    block, y, x, *inner = at
-    (down, right), (low, far) = window.strides, window.dilation
-    rows, columns = ([y * down + q * low for q in range(window.kernel[0])],
-                     [x * right + p * far for p in range(window.kernel[1])])  # fmt: skip
-    return functools.reduce(tirx.max, [value(block, row, column, *inner) for row in rows for column in columns])
 
 
 def known_pragma(pragma: str | None, work: str = "elementwise work") -> str:

@@ -33,12 +33,25 @@ def lanewise_tiling(
 
     The pitches of the result are its size in whole tiles; of one that is ``bordered`` no more, if that costs little.
     """
+    found = _priced_tiling(shape, capabilities, epilogue, bordered=bordered)
+    return None if found is None else found[1]
+
+
+def lanewise_cycles(shape: Lanewise, capabilities: Capabilities, epilogue: Epilogue, *, bordered: bool) -> float:
+    """The estimated cycles of the tiling that :func:`lanewise_tiling` returns; infinite if none fits."""
+    found = _priced_tiling(shape, capabilities, epilogue, bordered=bordered)
+    return math.inf if found is None else found[0]
+
+
+def _priced_tiling(
+    shape: Lanewise, capabilities: Capabilities, epilogue: Epilogue, *, bordered: bool
+) -> tuple[float, Tiling] | None:
     store = _special_store(shape, epilogue, capabilities)
     key = ("lanes", shape, epilogue.unnumbered, bordered)
     if key not in capabilities.tilings:  # layers ask the same
         wanted = _Wanted(shape, epilogue.unnumbered, store)
         capabilities.tilings[key] = _tiling(wanted, capabilities, bordered=bordered)
-    return cast(Tiling | None, capabilities.tilings[key])
+    return cast(tuple[float, Tiling] | None, capabilities.tilings[key])
 
 
 @dataclass(frozen=True)
@@ -62,12 +75,13 @@ def _special_store(shape: Lanewise, epilogue: Epilogue, capabilities: Capabiliti
     return meaning.instruction if meaning is not None and isinstance(meaning.instruction, Copy) else None
 
 
-def _tiling(wanted: _Wanted, capabilities: Capabilities, *, bordered: bool) -> Tiling | None:
+def _tiling(wanted: _Wanted, capabilities: Capabilities, *, bordered: bool) -> tuple[float, Tiling] | None:
+    """The tiling that is taken, and its price."""
     found = _cheapest(wanted, capabilities, tile_extents)
     if not bordered or found is None:
-        return None if found is None else found[1]
+        return found
     dividing = _cheapest(wanted, capabilities, divisors)
-    return dividing[1] if dividing is not None and dividing[0] <= BORDER_WORTH * found[0] else found[1]
+    return dividing if dividing is not None and dividing[0] <= BORDER_WORTH * found[0] else found
 
 
 def _cheapest(
