@@ -34,6 +34,7 @@ _WAITS, _SUMS = _PROCESSOR, 8
 _AFTER_ENTRY = (*_UNITS, "unit")  # what an instruction in the station waits for, one after the other
 _FUNCTS = 1 << 7  # codes of instructions
 _ROOM = 256  # rows of the log beside one for each instruction: it grows where loops make more
+_SHARED = 2  # rows of a log that nobody reads: the last one stays free
 _ISSUE = 1  # cycles from the station's entry to the controller, where nothing is waited for
 
 
@@ -88,6 +89,7 @@ def run_stream(
     open_requests: int = UNLIMITED,
     walk_latency: int = -1,
     before: Sequence[Words] | None = None,
+    logs: bool = True,
 ) -> MachineRun:
     """Run a stream (n, 3) on the machine.
 
@@ -99,12 +101,13 @@ def run_stream(
         open_requests: requests that the memory takes before it has answered.
         walk_latency: cycles of a page walk; -1: addresses are not translated.
         before: streams that have just run, which decide what the caches hold; None: ``memory.warm`` does.
+        logs: whether the log is wanted; else it is one row, which all instructions share.
 
     Raises:
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
     signed = as_signed(words)
-    loops = 1 if has_no_loops(signed[:, 0]) else _longest_loop(words, parameters, context)
+    loops = 1 if has_no_loops(signed) else _longest_loop(words, parameters, context)
     registers, commands = context.loops.copy(), np.zeros((4, loops, 3), np.int64)
     machine = new_machine(parameters, context, spacing=spacing, open_requests=open_requests, walk_latency=walk_latency)
     if parameters.memory is not None:
@@ -112,7 +115,8 @@ def run_stream(
         for stream in ran:
             warm_cache(machine, _accesses(stream, parameters, context))
     accepted = np.full(len(signed), -1, np.int64)
-    rows, clock = np.empty((len(signed) + _ROOM, log.COLUMNS), np.int64), new_clock()
+    rows, clock = np.empty((len(signed) + _ROOM if logs else _SHARED, log.COLUMNS), np.int64), new_clock()
+    machine[at.LOG_MASK] = -1 if logs else 0
     while True:
         cycles = run_machine(machine, signed, registers, sizes(parameters), commands, accepted, rows, clock)
         if cycles != FULL:
@@ -158,7 +162,10 @@ def cycles_of(
     Raises:
         SimulationError: an undefined instruction, a loop that does not fit, or one that never completes.
     """
-    return _finished(run_stream(words, parameters, context, before=before)).cycles
+    run = run_stream(words, parameters, context, before=before, logs=False)
+    if run.cycles == STALLED:  # the log knows where
+        run = run_stream(words, parameters, context, before=before)
+    return _finished(run).cycles
 
 
 def time_stream(words: Words, parameters: GemminiParameters, context: LaunchContext | None = None) -> StreamTiming:

@@ -158,7 +158,7 @@ def allocate(m: Int64, command: int, now: int, rows: Int64) -> bool:
     if slot < 0:
         return False
     entry = entry_at(queue, slot)
-    row = m[at.LOGGED]
+    row = m[at.LOGGED] & m[at.LOG_MASK]
     m[entry + at.S_VALID], m[entry + at.S_ISSUED], m[entry + at.S_CONFIG] = 1, 0, funct == rocc.CONFIG
     m[entry + at.S_ROW], m[entry + at.S_FROM] = row, m[command + at.F_FROM]
     m[entry + at.S_FUNCT], m[entry + at.S_RS1], m[entry + at.S_RS2] = funct, rs1, rs2
