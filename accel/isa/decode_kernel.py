@@ -37,8 +37,8 @@ def _field(words: Words, row: int, fields: Int64, field: int) -> int:
     """The value of a field of an instruction."""
     shifted = words[row, fields[field, WORD]] << np.uint64(fields[field, UP])
     if fields[field, SIGNED]:
-        return np.int64(shifted) >> fields[field, DOWN]
-    return np.int64(shifted >> np.uint64(fields[field, DOWN]))
+        return int(np.int64(shifted) >> fields[field, DOWN])
+    return int(shifted >> np.uint64(fields[field, DOWN]))
 
 
 @compiled

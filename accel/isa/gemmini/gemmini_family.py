@@ -191,7 +191,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
             function_signature(),
             machine_signature(),
             preparation_signature(),
-            stream_timing.telling_signature(),
+            *stream_timing.telling_signatures(),
             keeping_signature(),
             facts_signature(),
             order_signature(),

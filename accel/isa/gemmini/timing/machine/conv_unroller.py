@@ -214,13 +214,12 @@ def step_conv_unroller(m: Int64, now: int, registers: Int64, sizes: Int64, shape
     if commanded:
         command = front(m, at.CONV_QUEUE)
         funct = m[command + at.F_FUNCT]
-        if is_loop_command(funct):
-            if not being_configured:
-                if funct == rocc.LOOP_CONV:
-                    _write_out(m, _loop(being), being, command, registers, sizes, shape, commands[being])
-                else:
-                    set_register(registers, funct, m[command + at.F_RS1], m[command + at.F_RS2])
-                take(m, at.CONV_QUEUE, now)
+        if is_loop_command(funct) and not being_configured:
+            if funct == rocc.LOOP_CONV:
+                _write_out(m, _loop(being), being, command, registers, sizes, shape, commands[being])
+            else:
+                set_register(registers, funct, m[command + at.F_RS1], m[command + at.F_RS2])
+            take(m, at.CONV_QUEUE, now)
     if ends:
         end_loop(m, _loop(head))
         m[at.CONV_HEAD] = 1 - head

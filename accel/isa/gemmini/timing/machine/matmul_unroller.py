@@ -415,13 +415,12 @@ def step_matmul_unroller(m: Int64, now: int, registers: Int64, sizes: Int64, com
     if commanded:
         command = front(m, at.MATMUL_QUEUE)
         funct = m[command + at.F_FUNCT]
-        if is_loop_command(funct):
-            if not being_configured:
-                _configure(m, _loop(being), being, command)
-                set_register(registers, funct, m[command + at.F_RS1], m[command + at.F_RS2])
-                if funct == rocc.LOOP_WS:
-                    _write_out(m, being, command, registers, sizes, commands)
-                take(m, at.MATMUL_QUEUE, now)
+        if is_loop_command(funct) and not being_configured:
+            _configure(m, _loop(being), being, command)
+            set_register(registers, funct, m[command + at.F_RS1], m[command + at.F_RS2])
+            if funct == rocc.LOOP_WS:
+                _write_out(m, being, command, registers, sizes, commands)
+            take(m, at.MATMUL_QUEUE, now)
     if ends:
         end_loop(m, _loop(head))
         m[at.MATMUL_HEAD] = 1 - head
