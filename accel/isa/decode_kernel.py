@@ -20,10 +20,10 @@ def classify_words(words: Words, masks: Words, values: Words, kind: npt.NDArray[
     for row in range(len(words)):
         found = -1
         for index in range(len(masks)):
-            same = True
-            for word in range(masks.shape[1]):
-                same = same and words[row, word] & masks[index, word] == values[index, word]
-            if same:
+            word = 0
+            while word < masks.shape[1] and words[row, word] & masks[index, word] == values[index, word]:
+                word += 1
+            if word == masks.shape[1]:
                 found = index
                 break
         if found < 0:
