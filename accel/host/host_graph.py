@@ -1,6 +1,7 @@
 """The host graph: what a host step computes, as nodes of ONNX operators over tensors of static shapes."""
 
 import base64
+import functools
 import json
 import math
 from collections.abc import Mapping
@@ -90,6 +91,7 @@ def number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
+@functools.cache
 def onnx_type(dtype: str) -> int:
     """Returns ONNX's number of an element type."""
     return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import onnx
 
 from accel.errors import InvalidProgram
@@ -190,7 +189,7 @@ def check_graph(graph: HostGraph) -> CheckedGraph:
         left = _inferred(model, graph, types)
     total = 0
     for name, (shape, dtype) in types.items():
-        total += math.prod(shape) * np.dtype(dtype).itemsize
+        total += math.prod(shape) * json_fields.element_bytes(dtype)
         if total > _MOST_TOTAL_BYTES:
             raise InvalidProgram(f"{name!r}: the tensors so far have {total} bytes; the limit is {_MOST_TOTAL_BYTES}")
     return CheckedGraph(graph, types)
@@ -228,10 +227,16 @@ def _tensor(info: onnx.ValueInfoProto, where: str) -> Tensor:
     if not all(size.HasField("dim_value") for size in tensor.shape.dim):
         raise InvalidProgram(f"{where} has no static shape")
     try:
-        dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        dtype = _element(tensor.elem_type)
     except KeyError as error:
         raise InvalidProgram(f"{where} is no tensor of numbers") from error
     return json_fields.tensor({"shape": [size.dim_value for size in tensor.shape.dim], "dtype": dtype}, where)
+
+
+@functools.cache
+def _element(number: int) -> str:
+    """The name of an element type that ONNX has under a number."""
+    return str(onnx.helper.tensor_dtype_to_np_dtype(number))
 
 
 def _line(error: Exception) -> str:

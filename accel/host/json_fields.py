@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import functools
 import math
 import reprlib
 from collections.abc import Mapping
@@ -75,6 +76,12 @@ def number(value: Any, where: str) -> float:
 _LARGEST = np.finfo(np.float64).max
 
 
+@functools.cache
+def element_bytes(name: str) -> int:
+    """Returns the bytes of an element of a type, one of ``DTYPES``."""
+    return np.dtype(name).itemsize
+
+
 def dtype(value: Any, where: str) -> str:
     """Returns the name of an element type."""
     if not isinstance(value, str) or value not in DTYPES:
@@ -95,7 +102,7 @@ def shape(value: Any, where: str) -> tuple[int, ...]:
 def tensor(value: Mapping[str, Any], where: str) -> tuple[tuple[int, ...], str]:
     """Returns the shape and type of an object with ``shape`` and ``dtype``, within the limit of bytes."""
     extents, element = shape(value["shape"], f"{where}.shape"), dtype(value["dtype"], f"{where}.dtype")
-    nbytes = math.prod(extents) * np.dtype(element).itemsize
+    nbytes = math.prod(extents) * element_bytes(element)
     if nbytes > MOST_TENSOR_BYTES:
         raise InvalidProgram(f"{where}: a tensor of {nbytes} bytes; the limit is {MOST_TENSOR_BYTES}")
     return extents, element

@@ -9,13 +9,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from accel.accelerator.host_costs import OperatorClass
 from accel.host.host_graph import HostNode
 from accel.host.host_graph_reader import CheckedGraph
 from accel.host.host_operators import label_extents
-from accel.host.json_fields import Tensor
+from accel.host.json_fields import Tensor, element_bytes
 
 Types = Mapping[str, Tensor]
 Elements = dict[OperatorClass, int]
@@ -88,7 +86,7 @@ def _bytes(node: HostNode, types: Types, *, moves: bool) -> int:
 
 
 def _nbytes(tensor: Tensor) -> int:
-    return math.prod(tensor[0]) * np.dtype(tensor[1]).itemsize
+    return math.prod(tensor[0]) * element_bytes(tensor[1])
 
 
 def _made(node: HostNode, types: Types) -> int:

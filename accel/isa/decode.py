@@ -1,7 +1,7 @@
 """Instruction words to columns, for any accelerator document; a column is an array over instructions."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar, cast
@@ -84,6 +84,14 @@ class Decoded:
             everywhere = rows[name] == whole  # else it is 0 somewhere
             found[name] = (least, most) if everywhere else (min(least, 0), max(most, 0))
         return found if whole else dict.fromkeys(names, (0, 0))
+
+    def pack(self, places: Mapping[str, tuple[int, int]], records: npt.NDArray[np.uint8]) -> None:
+        """Write fields into the records (n, bytes) of a file, which are zero, with the lowest byte first.
+
+        ``places`` are the first byte in a record, and how many there are, by the field's name.
+        """
+        at = np.array([places.get(name, (0, 0)) for name in self.layout.names], np.int64).reshape(-1, 2)
+        kernel.pack_fields(self.kind, self.layout.fields, self.layout.starts, self.words, at, records)
 
     @cached_property
     def _derived(self) -> dict[object, object]:
@@ -235,6 +243,7 @@ def decode_signatures() -> tuple[Signature, ...]:
         Signature(kernel.classify_words, matrix, matrix, matrix, kind),
         Signature(kernel.split_fields, kind, MATRIX, VECTOR, matrix, MATRIX, matrix),
         Signature(kernel.limit_fields, kind, MATRIX, VECTOR, matrix, VECTOR, VECTOR),
+        Signature(kernel.pack_fields, kind, MATRIX, VECTOR, matrix, MATRIX, Array("uint8", 2)),
     )
 
 

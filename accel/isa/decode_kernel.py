@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.isa.kernels.compiled_kernels import compiled
-from accel.util.arrays import Int64, Words
+from accel.util.arrays import Bytes, Int64, Words
 
 # columns of the fields
 FIELD = 5
@@ -20,16 +20,25 @@ def classify_words(words: Words, masks: Words, values: Words, kind: npt.NDArray[
     for row in range(len(words)):
         found = -1
         for index in range(len(masks)):
-            same = True
-            for word in range(masks.shape[1]):
-                same = same and words[row, word] & masks[index, word] == values[index, word]
-            if same:
+            word = 0
+            while word < masks.shape[1] and words[row, word] & masks[index, word] == values[index, word]:
+                word += 1
+            if word == masks.shape[1]:
                 found = index
                 break
         if found < 0:
             return row
         kind[row] = found
     return len(words)
+
+
+@compiled
+def _field(words: Words, row: int, fields: Int64, field: int) -> int:
+    """The value of a field of an instruction."""
+    shifted = words[row, fields[field, WORD]] << np.uint64(fields[field, UP])
+    if fields[field, SIGNED]:
+        return int(np.int64(shifted) >> fields[field, DOWN])
+    return int(shifted >> np.uint64(fields[field, DOWN]))
 
 
 @compiled
@@ -44,11 +53,7 @@ def split_fields(
     for row in range(len(words)):
         of = kind[row]
         for field in range(starts[of], starts[of + 1]):
-            shifted = words[row, fields[field, WORD]] << np.uint64(fields[field, UP])
-            if fields[field, SIGNED]:
-                columns[fields[field, COLUMN], row] = np.int64(shifted) >> fields[field, DOWN]
-            else:
-                columns[fields[field, COLUMN], row] = np.int64(shifted >> np.uint64(fields[field, DOWN]))
+            columns[fields[field, COLUMN], row] = _field(words, row, fields, field)
         for word in range(words.shape[1]):
             words[row, word] &= ~covered[of, word]
 
@@ -64,10 +69,24 @@ def limit_fields(
     for row in range(len(words)):
         of = kind[row]
         for field in range(starts[of], starts[of + 1]):
-            shifted = words[row, fields[field, WORD]] << np.uint64(fields[field, UP])
-            value = np.int64(shifted >> np.uint64(fields[field, DOWN]))
-            if fields[field, SIGNED]:
-                value = np.int64(shifted) >> fields[field, DOWN]
+            value = _field(words, row, fields, field)
             column = fields[field, COLUMN]
             low[column] = min(low[column], value)
             high[column] = max(high[column], value)
+
+
+@compiled
+def pack_fields(
+    kind: npt.NDArray[np.int16], fields: Int64, starts: Int64, words: Words, places: Int64, records: Bytes
+) -> None:
+    """Write each field into the record of its instruction, (n, bytes) which are zero, with the lowest byte first.
+
+    ``places`` (columns, 2) are the first byte of each column's field in a record, and how many it has; 0: none.
+    """
+    for row in range(len(words)):
+        of = kind[row]
+        for field in range(starts[of], starts[of + 1]):
+            value, column = _field(words, row, fields, field), fields[field, COLUMN]
+            first = places[column, 0]
+            for byte in range(places[column, 1]):
+                records[row, first + byte] = value >> 8 * byte

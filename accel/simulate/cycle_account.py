@@ -68,8 +68,7 @@ def account_parts(
     accelerator = decoded.accelerator
     activity = activity_of(decoded, timing)
     causes = [cause for cause, cycles in activity.waits.items() if cycles.any()]
-    unit = np.asarray(activity.unit, np.int64)
-    count, units = len(unit), len(accelerator.units)
+    count, units = len(activity.unit), len(accelerator.units)
     waits, modes = np.empty((len(causes), count), np.int64), np.empty(len(causes), np.int64)
     noted: list[Signed] = []
     for number, cause in enumerate(causes):
@@ -83,18 +82,15 @@ def account_parts(
     codes = len(causes) + len(accelerator.instructions) + _OTHERS
     by_unit, total = (np.zeros((len(ends) * units, codes), np.int64) for _ in range(2))
     main = accelerator.units.index(main_unit or compute_unit(accelerator))
-    rows = (unit, activity.kind, activity.start, activity.end, activity.held, *noted)
+    rows = (activity.unit, activity.kind, activity.start, activity.end, activity.held, *noted)
     pieces = np.empty((len(rows), count), np.int64)
     for number, row in enumerate(rows):
         pieces[number] = row
-    within = np.where(pieces[_END] <= timing.cycles, pieces[_END], -1)
-    last = int(unit[within.argmax()]) if count else main
     _sweep(
         pieces,
         waits,
         modes,
-        np.argsort(unit, kind="stable"),
-        np.array([main, last, units, len(accelerator.instructions)], np.int64),
+        np.array([main, units, len(accelerator.instructions)], np.int64),
         np.array(ends, np.int64),
         by_unit,
         total,
@@ -272,31 +268,47 @@ def _blocker(state: Int64, pieces: Int64, modes: Int64, time: int) -> int:
 
 
 @compiled
-def _sweep(  # noqa: C901  one loop over all events
-    pieces: Int64,
-    waits: Int64,
-    modes: Int64,
-    order: Int64,
-    facts: Int64,
-    ends: Int64,
-    by_unit: Int64,
-    total: Int64,
-) -> None:
+def _order(pieces: Int64, states: Int64, order: Int64) -> None:
+    """Put the places of the pieces into ``order`` (m,), unit by unit, and into ``states`` where those of each lie."""
+    for piece in range(len(order)):
+        states[pieces[_UNIT, piece], _LAST] += 1
+    for unit in range(1, len(states)):
+        states[unit, _AT] = states[unit - 1, _LAST]
+        states[unit, _LAST] += states[unit, _AT]
+    place = np.empty(len(states), np.int64)
+    for unit in range(len(states)):
+        place[unit] = states[unit, _AT]
+    for piece in range(len(order)):
+        unit = pieces[_UNIT, piece]
+        order[place[unit]] = piece
+        place[unit] += 1
+
+
+@compiled
+def _last_unit(pieces: Int64, cycles: int, main: int) -> int:
+    """The unit whose piece ends last, of those that end within ``cycles``; ``main`` where there are no pieces."""
+    last, latest = main, -2
+    for piece in range(pieces.shape[1]):
+        end = pieces[_END, piece] if pieces[_END, piece] <= cycles else -1
+        if end > latest:
+            last, latest = pieces[_UNIT, piece], end
+    return last
+
+
+@compiled
+def _sweep(pieces: Int64, waits: Int64, modes: Int64, facts: Int64, ends: Int64, by_unit: Int64, total: Int64) -> None:
     """Add up the cycles of each unit by part (parts * units, codes), and of the unit at which the compute's waits end.
 
     ``pieces`` are (5, m) and a row for each cause that has blockers of its own, ``waits`` (causes, m), ``modes`` the
-    blockers (causes,), ``order`` (m,) the pieces unit by unit; ``facts`` are the compute unit, the unit that ends last,
-    the numbers of units and of instructions; ``ends`` (parts,) are those of the parts.
+    blockers (causes,); ``facts`` are the compute unit and the numbers of units and of instructions; ``ends`` (parts,)
+    are those of the parts.
     """
-    main, last, units, kinds = facts[0], facts[1], facts[2], facts[3]
+    main, units, kinds = facts[0], facts[1], facts[2]
     causes, cycles = len(waits), ends[len(ends) - 1]
     ended = causes + kinds + 1
-    states = np.zeros((units, _STATE), np.int64)
-    for position in range(len(order)):
-        states[pieces[_UNIT, order[position]], _LAST] += 1
-    for unit in range(1, units):
-        states[unit, _AT] = states[unit - 1, _LAST]
-        states[unit, _LAST] += states[unit, _AT]
+    states, order = np.zeros((units, _STATE), np.int64), np.empty(pieces.shape[1], np.int64)
+    _order(pieces, states, order)
+    last = _last_unit(pieces, cycles, main)
     time, part = 0, 0
     while time < cycles:
         while ends[part] <= time:
@@ -322,4 +334,4 @@ def _sweep(  # noqa: C901  one loop over all events
 
 def account_signature() -> Signature:
     """Returns what fills an account."""
-    return Signature(_sweep, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX)
+    return Signature(_sweep, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX)

@@ -97,12 +97,12 @@ class Simulation:
 
 
 def decoded_together(results: Sequence[LaunchResult]) -> Decoded:
-    """Returns the instructions of launches that ran as one; they are decoded at each call, unless they are few."""
+    """Returns the instructions of launches that ran as one; their fields are decoded again, unless they are few."""
     first = results[0]
     if len(results) == 1:
         return first.decoded
-    words = np.concatenate([result.words for result in results])
-    return replace(decode(first.accelerator, words, first.launch.begin), context=first.context)
+    words, kind = (np.concatenate(each) for each in zip(*((one.words, one.kind) for one in results), strict=True))
+    return replace(decoded_again(first.accelerator, words, kind, first.launch.begin), context=first.context)
 
 
 def simulate(

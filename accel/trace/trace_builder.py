@@ -1,12 +1,13 @@
 """Building of a trace from a simulation: columns of the timing engine, and fields decoded when rows are read."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Instruction, Layer, LayerOperation, takes_windows
@@ -17,8 +18,10 @@ from accel.trace.trace_rows import Index, Limits, Rows, limits_of, make_index, m
 from accel.util.arrays import Signed
 
 if TYPE_CHECKING:  # reading a trace needs no simulator
+    from accel.isa.decode import Decoded
     from accel.simulate.engine import LaunchResult, Simulation
 
+_FIELD = "field/"  # before the names of fields
 _RUN = 4096  # rows that are written at once
 
 
@@ -30,6 +33,38 @@ def make_trace(program: Program, simulation: "Simulation") -> Trace:
     return Trace(_Launches(names, parts))
 
 
+class _Columns(Mapping[str, Signed]):
+    """Columns of rows that follow each other; those of fields are decoded when one of them is asked for.
+
+    Args:
+        known: those of all but the fields.
+        decoded: the instructions.
+        names: of the trace.
+    """
+
+    def __init__(self, known: dict[str, Signed], decoded: "Decoded", names: TraceNames) -> None:
+        self._known, self._decoded, self._names = known, decoded, names
+
+    def __getitem__(self, name: str) -> Signed:
+        if not name.startswith(_FIELD):
+            return self._known[name]
+        field = self._decoded.columns.get(name.removeprefix(_FIELD))
+        return np.broadcast_to(np.int32(0), len(self._decoded)) if field is None else field
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names.columns)
+
+    def __len__(self) -> int:
+        return len(self._names.columns)
+
+    def pack(self, records: npt.NDArray[np.void]) -> Collection[str]:
+        """Write the fields into the fields of their names of ``records`` (n,), which are zero; return which."""
+        packed = {name: place for name, place in (records.dtype.fields or {}).items() if name.startswith(_FIELD)}
+        places = {name.removeprefix(_FIELD): (at, kind.itemsize) for name, (kind, at, *_) in packed.items()}
+        self._decoded.pack(places, records.view(np.uint8).reshape(len(records), -1))
+        return packed
+
+
 @dataclass(frozen=True)
 class _Part:
     """The rows of one launch: their ``columns`` but the fields; ``shift`` (cycles) is added to its times."""
@@ -39,14 +74,11 @@ class _Part:
     names: TraceNames
     result: "LaunchResult"
 
-    def read(self, begin: int, end: int) -> dict[str, Signed]:
+    def read(self, begin: int, end: int) -> "_Columns":
         found = {name: column[begin:end] for name, column in self.columns.items()}
         if self.shift:
             found |= {name: found[name] + np.int64(self.shift) for name in ("start", "end")}
-        known = self.result.part(begin, end).columns
-        zeros = np.broadcast_to(np.int32(0), len(found["kind"]))
-        found |= {f"field/{name}": known.get(name, zeros) for name in self.names.fields}
-        return {name: found[name] for name in self.names.columns}
+        return _Columns(found, self.result.part(begin, end), self.names)
 
     def limits(self) -> Limits:
         found = dict(limits_of(self.columns))

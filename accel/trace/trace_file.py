@@ -26,6 +26,7 @@ from accel.trace.trace_rows import (
     Index,
     IndexBuilder,
     Limits,
+    Packs,
     Rows,
     RowSource,
     awaited_by,
@@ -114,9 +115,11 @@ def _written(runs: Iterable[Rows], record: np.dtype[Any], file: IO[bytes]) -> It
 
 
 def _records(rows: Rows, record: np.dtype[Any]) -> npt.NDArray[np.void]:
-    records = np.empty(len(rows), record)
+    records = np.zeros(len(rows), record)
+    packed = rows.columns.pack(records) if isinstance(rows.columns, Packs) else ()
     for name in record.names or ():
-        records[name] = rows[name]
+        if name not in packed:
+            records[name] = rows[name]
     return records
 
 

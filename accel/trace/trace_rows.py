@@ -1,13 +1,22 @@
 """The rows of a trace: a run of them, where they come from, and the index by which a window of cycles is found."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from accel.trace.trace_names import TraceNames
 from accel.util.arrays import Bools, Int64, Signed
+
+
+@runtime_checkable
+class Packs(Protocol):
+    """Columns of which some are not there yet: they are written into records without being made."""
+
+    def pack(self, records: npt.NDArray[np.void]) -> Collection[str]:
+        """Write columns into the fields of their names of ``records`` (n,), which are zero; return which."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from accel.isa.gemmini.stream.early_instructions import early_instructions, earl
 from accel.isa.gemmini.stream.errata import errata_signature
 from accel.isa.gemmini.stream.kept_weights import keeping_signature, with_kept_weights
 from accel.isa.gemmini.stream.launch_context import LaunchContext, context_signature, takes_decoded_launch
-from accel.isa.gemmini.stream.loop_expansion import expansion_signature
+from accel.isa.gemmini.stream.loop_expansion import expansion_signatures
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_stream
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
@@ -191,7 +191,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
             function_signature(),
             machine_signature(),
             preparation_signature(),
-            stream_timing.telling_signature(),
+            *stream_timing.telling_signatures(),
             keeping_signature(),
             facts_signature(),
             order_signature(),
@@ -202,7 +202,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
             errata_signature(),
             *traffic_signatures(),
             context_signature(),
-            expansion_signature(),
+            *expansion_signatures(),
         )
 
 

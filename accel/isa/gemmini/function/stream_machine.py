@@ -7,9 +7,10 @@ from accel.isa.dram_windows import place, window_map
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.core_state import CORE, Core, new_core
-from accel.isa.gemmini.function.mesh import fetch_operands, in_place, multiply, multiply_in_place
+from accel.isa.gemmini.function.mesh import fetch_data, fetch_weights, in_place, multiply, multiply_in_place
 from accel.isa.gemmini.function.mvin import mvin
 from accel.isa.gemmini.function.mvout import mvout
+from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, load_configuration_of
 from accel.isa.gemmini.stream.loop_expansion import expand_loops, loop_registers
 from accel.isa.gemmini.stream.stream_check import check_expanded
@@ -30,9 +31,17 @@ def run_primitives(core: Core, words: Int64) -> None:
             apply_preload(state, rs1, rs2)
         elif funct in (rocc.COMPUTE_PRELOADED, rocc.COMPUTE_ACCUMULATED):
             depth = min(rs1 >> 32 & 0xFFFF, dim)
-            fetch_operands(state, spad, mesh, left, 1 if funct == rocc.COMPUTE_PRELOADED else 0, rs1)
-            if in_place(state, rs2, dim):
-                multiply_in_place(state, acc, mesh, left, depth)
+            if funct == rocc.COMPUTE_PRELOADED:
+                fetch_weights(state, spad, mesh)
+            straight = in_place(state, rs2, dim)
+            if straight and not state[at.A_TRANSPOSE]:  # rows of the scratchpad as they lie there
+                a = rs1 & rocc.GARBAGE
+                rows = 0 if a == rocc.GARBAGE else rs1 >> 48 & 0xFFFF
+                multiply_in_place(state, acc, mesh, spad, a, state[at.A_STRIDE], rows, depth)
+                continue
+            fetch_data(state, spad, left, rs1)
+            if straight:
+                multiply_in_place(state, acc, mesh, left, 0, 1, dim, depth)
             else:
                 multiply(core, rs2, depth)
         elif funct in (rocc.MVIN, rocc.MVIN2, rocc.MVIN3):

@@ -91,7 +91,7 @@ def with_kept_weights(words: Words, dim: int) -> Words:
     A launch of loops stays as it is.
     """
     signed = as_signed(words)
-    if not has_no_loops(signed[:, 0]):
+    if not has_no_loops(signed):
         return words
     kept = signed.copy()
     _keep(kept, dim)

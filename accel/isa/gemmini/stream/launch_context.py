@@ -13,11 +13,11 @@ from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, reset_registers
-from accel.isa.gemmini.stream.loop_expansion import as_signed, expand_loops, loop_registers
+from accel.isa.gemmini.stream.loop_expansion import expand_loops, loop_registers
 from accel.isa.kernels.compiled_kernels import Signature, compiled
 from accel.isa.kernels.kernel_types import MATRIX, VECTOR, WORDS
 from accel.program.program_model import DramWindow
-from accel.util.arrays import Bools, Int32, Int64, Words
+from accel.util.arrays import Int32, Int64, Words
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,7 @@ class LaunchContext:
             SimulationError: an undefined instruction, or a loop that does not fit.
         """
         loops, state, bits = self.loops.copy(), self.state.copy(), self.bits.copy()
-        primitive = as_signed(words)
-        if _unrolls(primitive):
-            primitive = expand_loops(words, parameters, loops).words
-        else:
-            expand_loops(words[_registers(primitive)], parameters, loops)
-        _configure_all(primitive, state, bits)
+        _configure_all(expand_loops(words, parameters, loops).words, state, bits)
         return replace(self, loops=loops, state=state, bits=bits)
 
 
@@ -89,16 +84,6 @@ def takes_decoded_launch(
             raise decoded.error(error.instruction, error.kind, error.reason) from error
 
     return launched
-
-
-def _unrolls(words: Int64) -> bool:
-    return bool(np.isin(words[:, 0], (rocc.LOOP_WS, rocc.LOOP_CONV)).any())
-
-
-def _registers(words: Int64) -> Bools:
-    funct = words[:, 0]
-    matmul = (funct >= rocc.LOOP_BOUNDS) & (funct <= rocc.LOOP_STRIDES_DC)
-    return np.asarray(matmul | (funct == rocc.CONFIG) | (funct >= rocc.CONV_1) & (funct <= rocc.CONV_6))
 
 
 @compiled

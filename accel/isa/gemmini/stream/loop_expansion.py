@@ -26,7 +26,8 @@ class ExpandedStream:
     """Primitive instructions.
 
     Attributes:
-        words: (m, 3) int64: funct, rs1, rs2; no loops and none of their registers.
+        words: (m, 3) int64: funct, rs1, rs2; no loops and none of their registers. Of a stream without loops they are
+            the stream itself, and not to be written to.
         origin: (m,) the instruction of the stream that each comes from.
     """
 
@@ -76,31 +77,32 @@ def _expand(
     return count
 
 
-_PRIMITIVE = np.zeros(rocc.FENCE + 1, np.bool_)
-"""Whether a funct is neither a loop nor one of its registers; programs that are compiled here have no others."""
-_PRIMITIVE[[*range(rocc.LOOP_WS), rocc.MVIN3, rocc.COUNTER, rocc.FENCE]] = True
+@compiled
+def _all_primitive(words: Int64) -> bool:
+    """Whether no instruction of ``words`` (n, 3) is a loop, a register of one, or undefined."""
+    for index in range(len(words)):
+        funct = words[index, 0]
+        if not (0 <= funct < rocc.LOOP_WS or funct in (rocc.MVIN3, rocc.COUNTER, rocc.FENCE)):
+            return False
+    return True
 
 
-def has_no_loops(functs: Int64) -> bool:
-    """Returns whether instructions of these functs (n,) are all primitive: no loops, nor registers of them."""
-    if not len(functs):
-        return True
-    return bool(functs.min() >= 0 and functs.max() < len(_PRIMITIVE) and _PRIMITIVE[functs].all())
+@compiled
+def _note_block_strides(words: Int64, loops: Int64) -> None:
+    """Remember the block strides of the config_lds of primitive instructions ``words`` (n, 3)."""
+    for index in range(len(words)):
+        if words[index, 0] == rocc.CONFIG:
+            note_block_stride(loops, words[index, 0], words[index, 1])
+
+
+def has_no_loops(words: Int64) -> bool:
+    """Returns whether ``words`` (n, 3) are all primitive, as those of programs that are compiled here."""
+    return _all_primitive(words)
 
 
 def is_of_loops(functs: Int64) -> Bools:
     """Returns which instructions of these functs (n,) are loops, or registers of them."""
     return np.asarray((functs >= rocc.LOOP_WS) & (functs <= rocc.CONV_6) & (functs != rocc.MVIN3))
-
-
-def _note_block_strides(loops: Int64, words: Int64) -> None:
-    """Remember the block strides of the last config_ld of each load, as ``note_block_stride`` does word by word."""
-    configs = words[words[:, 0] == rocc.CONFIG, 1]
-    loads = configs[configs & 3 == rocc.CONFIG_LD]
-    for which in range(3):
-        strides = loads[loads >> 3 & 3 == which]
-        if len(strides):
-            loops[at.BLOCK_STRIDE + which] = (strides[-1] >> 16 & 0xFFFF) + 1
 
 
 def _refuse(words: Int64, fault: Int64, count: int) -> SimulationError:
@@ -154,9 +156,9 @@ def expand_loops(
     """
     signed = as_signed(words)
     registers = loop_registers() if loops is None else loops
-    if len(signed) <= _MOST and has_no_loops(signed[:, 0]):
-        _note_block_strides(registers, signed)
-        return ExpandedStream(signed.copy(), np.arange(len(signed)))
+    if len(signed) <= _MOST and has_no_loops(signed):
+        _note_block_strides(signed, registers)
+        return ExpandedStream(signed, np.arange(len(signed)))
     fault, size = np.zeros(3, np.int64), sizes(parameters)
     empty, no_origin = np.empty((0, 3), np.int64), np.empty(0, np.int64)
     count = _expand(signed, registers.copy(), size, int(alternate), _MOST, empty, no_origin, fault)
@@ -167,6 +169,10 @@ def expand_loops(
     return ExpandedStream(out, origin)
 
 
-def expansion_signature() -> Signature:
-    """Returns what writes loops out."""
-    return Signature(_expand, MATRIX, VECTOR, VECTOR, SCALAR, SCALAR, MATRIX, VECTOR, VECTOR)
+def expansion_signatures() -> tuple[Signature, ...]:
+    """Returns what finds loops, and writes them out."""
+    return (
+        Signature(_all_primitive, MATRIX),
+        Signature(_note_block_strides, MATRIX, VECTOR),
+        Signature(_expand, MATRIX, VECTOR, VECTOR, SCALAR, SCALAR, MATRIX, VECTOR, VECTOR),
+    )

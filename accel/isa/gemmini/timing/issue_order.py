@@ -407,7 +407,7 @@ def issue_order(words: Words, parameters: GemminiParameters) -> Int64:
     A launch of loops is sent as it stands, and one that touches other rows than the station knows of.
     """
     signed = as_signed(words)
-    if not has_no_loops(signed[:, 0]) or _touches_others(signed, parameters):
+    if not has_no_loops(signed) or _touches_others(signed, parameters):
         return np.arange(len(words))
     sizes = parameters.scratchpad_rows, parameters.accumulator_rows
     spad, acc = (np.full((rows, _KINDS), -1, np.int64) for rows in sizes)

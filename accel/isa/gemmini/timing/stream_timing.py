@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
-from accel.isa.family import Activity, places_back
+from accel.isa.family import Activity
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream.configuration_registers import sizes
 from accel.isa.gemmini.stream.launch_context import LaunchContext
-from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, as_signed, expand_loops, has_no_loops
+from accel.isa.gemmini.stream.loop_expansion import as_signed, expand_loops, has_no_loops
 from accel.isa.gemmini.timing.machine import log_columns as log
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.build import UNLIMITED, new_machine
@@ -24,16 +25,16 @@ from accel.isa.gemmini.timing.machine.machine import FULL, STALLED, new_clock, r
 from accel.isa.gemmini.timing.machine.memory.memory_hierarchy import warm_cache
 from accel.isa.gemmini.timing.stream_traffic import dram_accesses
 from accel.isa.kernels.compiled_kernels import Signature, compiled
-from accel.isa.kernels.kernel_types import MATRIX, VECTOR
+from accel.isa.kernels.kernel_types import MATRIX, VECTOR, Array
 from accel.util.arrays import Int64, Signed, Words, narrowed
 
 _UNITS = ("load", "execute", "store")
-_CAUSES = ("processor", "reservation_station", *_UNITS, "unit")
-_START, _END, _PROCESSOR, _STATION, _QUEUES, _UNIT = 0, 1, 2, 3, 4, 7  # what is told of instructions
-_WAITS, _SUMS = _PROCESSOR, 8
-_AFTER_ENTRY = (*_UNITS, "unit")  # what an instruction in the station waits for, one after the other
+_CAUSES = ("reservation_station", *_UNITS, "unit")
+_START, _END, _STATION, _QUEUES, _UNIT = 0, 1, 2, 3, 6  # what is told of instructions
+_WAITS, _SUMS = _STATION, 7
 _FUNCTS = 1 << 7  # codes of instructions
 _ROOM = 256  # rows of the log beside one for each instruction: it grows where loops make more
+_SHARED = 2  # rows of a log that nobody reads: the last one stays free
 _ISSUE = 1  # cycles from the station's entry to the controller, where nothing is waited for
 
 
@@ -50,11 +51,9 @@ class StreamTiming:
             it waited longest for; 0 for none. That primitive instructions of a loop wait for each other is left out.
         cycles: when everything is done, writes acknowledged.
         busy: cycles in which ``load``, ``execute`` and ``store`` have begun something that is not complete.
-        expanded: the primitive instructions, by instruction, and in the order in which they entered the station.
-        log: (m, COLUMNS) as :mod:`accel.isa.gemmini.timing.machine.log_columns` has them.
-        primitive_start: (m,) when each begins.
-        primitive_end: (m,) when each has completed.
-        primitive_waits: cause to cycles (m,), as ``waits``.
+        log: (m, COLUMNS) as :mod:`accel.isa.gemmini.timing.machine.log_columns` has them, of the primitive instructions
+            by instruction, and in the order in which they entered the station.
+        primitives: (_SUMS, m) when each begins, when it has completed, and the cycles of ``_CAUSES``.
     """
 
     start: Signed
@@ -63,11 +62,8 @@ class StreamTiming:
     awaited: dict[str, Int64]
     cycles: int
     busy: dict[str, int]
-    expanded: ExpandedStream
     log: Int64
-    primitive_start: Int64
-    primitive_end: Int64
-    primitive_waits: dict[str, Int64]
+    primitives: Int64
 
 
 @dataclass(frozen=True)
@@ -88,6 +84,7 @@ def run_stream(
     open_requests: int = UNLIMITED,
     walk_latency: int = -1,
     before: Sequence[Words] | None = None,
+    logs: bool = True,
 ) -> MachineRun:
     """Run a stream (n, 3) on the machine.
 
@@ -99,12 +96,13 @@ def run_stream(
         open_requests: requests that the memory takes before it has answered.
         walk_latency: cycles of a page walk; -1: addresses are not translated.
         before: streams that have just run, which decide what the caches hold; None: ``memory.warm`` does.
+        logs: whether the log is wanted; else it is one row, which all instructions share.
 
     Raises:
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
     signed = as_signed(words)
-    loops = 1 if has_no_loops(signed[:, 0]) else _longest_loop(words, parameters, context)
+    loops = 1 if has_no_loops(signed) else _longest_loop(words, parameters, context)
     registers, commands = context.loops.copy(), np.zeros((4, loops, 3), np.int64)
     machine = new_machine(parameters, context, spacing=spacing, open_requests=open_requests, walk_latency=walk_latency)
     if parameters.memory is not None:
@@ -112,7 +110,8 @@ def run_stream(
         for stream in ran:
             warm_cache(machine, _accesses(stream, parameters, context))
     accepted = np.full(len(signed), -1, np.int64)
-    rows, clock = np.empty((len(signed) + _ROOM, log.COLUMNS), np.int64), new_clock()
+    rows, clock = np.empty((len(signed) + _ROOM if logs else _SHARED, log.COLUMNS), np.int64), new_clock()
+    machine[at.LOG_MASK] = -1 if logs else 0
     while True:
         cycles = run_machine(machine, signed, registers, sizes(parameters), commands, accepted, rows, clock)
         if cycles != FULL:
@@ -158,7 +157,10 @@ def cycles_of(
     Raises:
         SimulationError: an undefined instruction, a loop that does not fit, or one that never completes.
     """
-    return _finished(run_stream(words, parameters, context, before=before)).cycles
+    run = run_stream(words, parameters, context, before=before, logs=False)
+    if run.cycles == STALLED:  # the log knows where
+        run = run_stream(words, parameters, context, before=before)
+    return _finished(run).cycles
 
 
 def time_stream(words: Words, parameters: GemminiParameters, context: LaunchContext | None = None) -> StreamTiming:
@@ -172,54 +174,56 @@ def time_stream(words: Words, parameters: GemminiParameters, context: LaunchCont
     of = run.log[:, log.ORIGIN]
     sorted_already = bool((of[1:] >= of[:-1]).all())  # as it is but for loops that others overtake
     rows = run.log if sorted_already else run.log[np.argsort(of, kind="stable")]
-    pieces = np.empty((_SUMS, len(rows)), np.int64)
-    told = np.zeros((_SUMS, len(words)), np.int64)
+    pieces, told = np.empty((_SUMS, len(rows)), np.int64), np.zeros((_SUMS, len(words)), np.int64)
     told[_START] = told[_END] = run.accepted
-    awaited, longest = np.full((len(_UNITS), len(words)), -1, np.int64), np.zeros((len(_UNITS), len(words)), np.int64)
-    _tell(rows, np.ascontiguousarray(of), pieces, told, awaited, longest)
-    start, end, queues = pieces[_START], pieces[_END], rows[:, log.QUEUE]
+    awaited, busy = np.zeros((len(_UNITS), len(words)), np.int64), np.zeros(len(_UNITS), np.int64)
+    _tell(rows, run.log, pieces, told, awaited)
+    _add_busy(run.log, busy)
+    waits = {name: narrowed(told[_WAITS + cause]) for cause, name in enumerate(_CAUSES)}
     return StreamTiming(
         start=narrowed(told[_START]),
         end=narrowed(told[_END]),
-        waits={name: narrowed(told[_WAITS + cause]) for cause, name in enumerate(_CAUSES)},
-        awaited={name: places_back(awaited[queue]) for queue, name in enumerate(_UNITS)},
+        waits={"processor": np.broadcast_to(np.int8(0), len(words))} | waits,
+        awaited=dict(zip(_UNITS, awaited, strict=True)),
         cycles=run.cycles,
-        busy={name: _union(start, end, queues == queue) for queue, name in enumerate(_UNITS)},
-        expanded=ExpandedStream(rows[:, [log.FUNCT, log.RS1, log.RS2]], rows[:, log.ORIGIN]),
+        busy=dict(zip(_UNITS, busy.tolist(), strict=True)),
         log=rows,
-        primitive_start=start,
-        primitive_end=end,
-        primitive_waits={name: pieces[_WAITS + cause] for cause, name in enumerate(_CAUSES)},
+        primitives=pieces,
     )
 
 
 @compiled
-def _tell(rows: Int64, origin: Int64, pieces: Int64, told: Int64, awaited: Int64, longest: Int64) -> None:
+def _end_of(rows: Int64, row: int) -> int:
+    """When a primitive instruction is over: the cycle after it is complete, or begun if it is none that completes."""
+    last = rows[row, log.COMPLETE] if rows[row, log.COMPLETE] >= 0 else rows[row, log.BEGUN]
+    return int(last + 1)
+
+
+@compiled
+def _tell(rows: Int64, logged: Int64, pieces: Int64, told: Int64, awaited: Int64) -> None:
     """Tell of primitive instructions and of instructions when they start, end, and what they lose to each cause.
 
-    A primitive instruction is over the cycle after it is complete; configurations of loads and stores are with being
-    begun. It waits for one cause after the other, from when it asks for an entry to when it begins.
+    Configurations of loads and stores are over with being begun. A primitive instruction waits for one cause after the
+    other, from when it asks for an entry to when it begins.
 
     Args:
         rows: (m, COLUMNS) the log, by instruction.
-        origin: (m,) which instruction each row of the machine's log is of.
+        logged: (m, COLUMNS) the log as the machine wrote it.
         pieces: (_SUMS, m) gets what is said of each.
         told: (_SUMS, n) gets the first start, the last end, and the sums; of an instruction without primitive ones
             start and end stay.
-        awaited: (3, n) gets the instruction of each queue that it waited longest for, another than itself.
-        longest: (3, n) zeros.
+        awaited: (3, n) gets how many places back the instruction of each queue stands that it waited longest for,
+            another than itself.
     """
+    longest = np.zeros(3, np.int64)
     for row in range(len(rows)):
-        mine, begun = rows[row, log.ORIGIN], rows[row, log.BEGUN]
-        end = begun + 1
-        if rows[row, log.COMPLETE] >= 0:
-            end = rows[row, log.COMPLETE] + 1
+        mine, begun, end = rows[row, log.ORIGIN], rows[row, log.BEGUN], _end_of(rows, row)
         pieces[_START, row], pieces[_END, row] = begun, end
         if row == 0 or rows[row - 1, log.ORIGIN] != mine:
             told[_START, mine], told[_END, mine] = begun, end
+            longest[0] = longest[1] = longest[2] = 0
         else:
             told[_START, mine], told[_END, mine] = min(told[_START, mine], begun), max(told[_END, mine], end)
-        pieces[_PROCESSOR, row] = 0
         pieces[_STATION, row] = rows[row, log.ENTERED] - rows[row, log.ASKED]
         reached = rows[row, log.ENTERED] + _ISSUE
         for queue in range(3):
@@ -230,27 +234,44 @@ def _tell(rows: Int64, origin: Int64, pieces: Int64, told: Int64, awaited: Int64
             pieces[_QUEUES + queue, row] = lost
             reached = until
             if lost > 0:
-                other = origin[rows[row, log.CLEARED_BY + queue]]
-                if other != mine and lost >= longest[queue, mine]:
-                    longest[queue, mine], awaited[queue, mine] = lost, other
+                other = logged[rows[row, log.CLEARED_BY + queue], log.ORIGIN]
+                if other != mine and lost >= longest[queue]:
+                    longest[queue], awaited[queue, mine] = lost, mine - other
         pieces[_UNIT, row] = begun - reached
         for cause in range(_WAITS, _SUMS):
             told[cause, mine] += pieces[cause, row]
 
 
-def telling_signature() -> Signature:
-    """Returns what tells of instructions what the machine has logged."""
-    return Signature(_tell, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX)
+@compiled
+def _add_busy(logged: Int64, busy: Int64) -> None:
+    """Add to ``busy`` (3,) the cycles in which instructions of each queue have begun and are not over.
+
+    The log has them nearly as they begin: only configurations go before what was handed over earlier.
+    """
+    begins, ends = np.empty(len(logged), np.int64), np.empty(len(logged), np.int64)
+    for queue in range(3):
+        count = 0
+        for row in range(len(logged)):
+            if logged[row, log.QUEUE] == queue:
+                begin, place = logged[row, log.BEGUN], count
+                while place > 0 and begins[place - 1] > begin:
+                    begins[place], ends[place] = begins[place - 1], ends[place - 1]
+                    place -= 1
+                begins[place], ends[place] = begin, _end_of(logged, row)
+                count += 1
+        reach = 0
+        for place in range(count):
+            busy[queue] += max(ends[place] - max(begins[place], reach), 0)
+            reach = max(reach, ends[place])
 
 
-def _union(start: Int64, end: Int64, chosen: np.ndarray) -> int:
-    """Cycles that intervals from ``start`` to ``end`` (m,) cover, of those ``chosen`` (m,)."""
-    order = np.argsort(start[chosen], kind="stable")
-    begins, ends = start[chosen][order], end[chosen][order]
-    if not len(begins):
-        return 0
-    before = np.concatenate(([0], np.maximum.accumulate(ends)[:-1]))
-    return int(np.maximum(ends - np.maximum(begins, before), 0).sum())
+def telling_signatures() -> tuple[Signature, ...]:
+    """Returns what tells of instructions and of units what the machine has logged."""
+    return (
+        Signature(_tell, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX),
+        Signature(_add_busy, MATRIX, VECTOR),
+        Signature(_place, MATRIX, Array("int16", 1), MATRIX, VECTOR, VECTOR, MATRIX),
+    )
 
 
 def activity_of(decoded: Decoded, timed: StreamTiming) -> Activity:
@@ -261,32 +282,48 @@ def activity_of(decoded: Decoded, timed: StreamTiming) -> Activity:
     processor or the unroller that sends it (``processor``), for an entry of the reservation station, on its way from
     there (``issue``), and for other controllers.
     """
-    rows, waits = timed.log, dict(timed.primitive_waits)
-    start, entered, queue = timed.primitive_start, rows[:, log.ENTERED].copy(), rows[:, log.QUEUE].copy()
-    after = sum((waits[name] for name in _AFTER_ENTRY), np.zeros(len(rows), np.int64))
-    waits["processor"] = entered - waits["reservation_station"]
-    waits["issue"] = start - after - entered
+    rows, pieces = timed.log, timed.primitives
     units = np.array([decoded.accelerator.units.index(name) for name in _UNITS], np.int64)
+    placed = np.empty((2, len(rows)), np.int64)
+    _place(rows, decoded.kind, *_sorts(decoded), units, placed)
+    waits = {name: pieces[_WAITS + cause] for cause, name in enumerate(_CAUSES)}
     return Activity(
-        unit=units[queue],
-        kind=_sorts(decoded, queue, rows[:, log.FUNCT], decoded.kind[rows[:, log.ORIGIN]]),
-        start=start,
-        end=timed.primitive_end,
-        held=np.zeros(len(rows), np.int8),
-        waits={name: waits[name] for name in ("processor", "reservation_station", "issue", *_AFTER_ENTRY)},
+        unit=placed[0],
+        kind=placed[1],
+        start=pieces[_START],
+        end=pieces[_END],
+        held=np.broadcast_to(np.int8(0), len(rows)),
+        waits={
+            "processor": rows[:, log.ASKED],
+            "reservation_station": waits.pop("reservation_station"),
+            "issue": np.broadcast_to(np.int8(_ISSUE), len(rows)),
+            **waits,
+        },
         blockers={name: int(unit) for name, unit in zip(_UNITS, units, strict=True)},
     )
 
 
-def _sorts(decoded: Decoded, queue: Int64, functs: Int64, origin: Signed) -> Int64:
-    """The document's instruction (m,) that each primitive one is; of a loop's, the one of its code and unit."""
+@compiled
+def _place(rows: Int64, kind: npt.NDArray[np.int16], table: Int64, loops: Int64, units: Int64, placed: Int64) -> None:
+    """Set ``placed`` (2, m) to the unit of each primitive instruction, and to the document's instruction that it is.
+
+    Of a loop's it is the one of its code and queue in ``table`` (3, FUNCTS), if there is one; ``loops`` (kinds,) is 1
+    for loops.
+    """
+    for row in range(len(rows)):
+        queue, origin = rows[row, log.QUEUE], kind[rows[row, log.ORIGIN]]
+        made = table[queue, rows[row, log.FUNCT]]
+        placed[0, row], placed[1, row] = units[queue], made if loops[origin] and made >= 0 else origin
+
+
+def _sorts(decoded: Decoded) -> tuple[Int64, Int64]:
+    """The document's instruction (3, FUNCTS) of each queue and code, -1 for none; and which are loops (kinds,)."""
     table = np.full((len(_UNITS), _FUNCTS), -1, np.int64)
-    loops = np.zeros(len(decoded.accelerator.instructions), np.bool_)
+    loops = np.zeros(len(decoded.accelerator.instructions), np.int64)
     for number, instruction in enumerate(decoded.accelerator.instructions):
         code = next((field.value for field in instruction.fields if field.name == "funct"), None)
         if code is not None and instruction.unit in _UNITS:
             place = _UNITS.index(instruction.unit), code
             table[place] = number if table[place] < 0 else table[place]
             loops[number] = code in {rocc.LOOP_WS, rocc.LOOP_CONV}
-    made = table[queue, functs]
-    return np.where(loops[origin] & (made >= 0), made, origin)
+    return table, loops

@@ -112,15 +112,18 @@ _MIN_ROWS = 4  # rows that a product takes at least (ExecuteController.scala tot
 
 
 @compiled
-def _window_reads(words: Int64, state: Int64, bits: Int32) -> int:
-    """Count the elements of windows that the stores of primitive instructions (m, 3) read."""
-    count = 0
+def _unit_cycles(words: Int64, state: Int64, bits: Int32) -> tuple[int, int]:
+    """Count the cycles of the mesh for products of primitive instructions (m, 3), and of stores for their windows."""
+    products, windows = 0, 0
     for index in range(len(words)):
-        if words[index, 0] == rocc.CONFIG:
+        funct = words[index, 0]
+        if funct in (rocc.COMPUTE_PRELOADED, rocc.COMPUTE_ACCUMULATED):
+            products += max(words[index, 1] >> _ROWS_BIT & 0xFFFF, _MIN_ROWS)
+        elif funct == rocc.CONFIG:
             apply_config(state, bits, words[index, 1], words[index, 2])
-        elif words[index, 0] == rocc.MVOUT and state[at.POOL_STRIDE]:
-            count += state[at.POROWS] * state[at.POCOLS] * state[at.POOL_SIZE] * state[at.POOL_SIZE]
-    return int(count)
+        elif funct == rocc.MVOUT and state[at.POOL_STRIDE]:
+            windows += state[at.POROWS] * state[at.POCOLS] * state[at.POOL_SIZE] * state[at.POOL_SIZE]
+    return products, windows
 
 
 def work_of(words: Words, parameters: GemminiParameters, context: LaunchContext) -> Work:
@@ -133,15 +136,11 @@ def work_of(words: Words, parameters: GemminiParameters, context: LaunchContext)
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
     expanded = expand_loops(words, parameters, context.loops.copy())
-    primitive = expanded.words
-    products = np.isin(primitive[:, 0], (rocc.COMPUTE_PRELOADED, rocc.COMPUTE_ACCUMULATED))
-    rows = primitive[products, 1] >> _ROWS_BIT & 0xFFFF
-    contract = int(np.maximum(rows, _MIN_ROWS).sum())
+    contract, windows = _unit_cycles(expanded.words, context.state.copy(), context.bits.copy())
     bus = -(-max(dram_traffic(accesses_of(expanded, context))) // parameters.dma_bus_bytes)
-    windows = _window_reads(primitive, context.state.copy(), context.bits.copy())
     return Work(contract, contract, bus, max(contract, bus, windows), bus_bytes=parameters.dma_bus_bytes)
 
 
 def traffic_signatures() -> tuple[Signature, ...]:
-    """Returns what finds the accesses of DRAM, and counts what stores of windows read."""
-    return Signature(_boxes, MATRIX, VECTOR, WORDS, MATRIX), Signature(_window_reads, MATRIX, VECTOR, WORDS)
+    """Returns what finds the accesses of DRAM, and counts the units' cycles."""
+    return Signature(_boxes, MATRIX, VECTOR, WORDS, MATRIX), Signature(_unit_cycles, MATRIX, VECTOR, WORDS)

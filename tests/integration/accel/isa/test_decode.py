@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import SimulationError
 from accel.isa import decode_kernel
-from accel.isa.decode import decode, decode_signatures
+from accel.isa.decode import decode, decode_signatures, encoding_arrays
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from tests.helpers.marking import share
@@ -114,3 +115,19 @@ def test_limits_of_fields_are_those_of_their_columns():
         columns = decode(VTA, rows).columns
         assert decode(VTA, rows).limits() == {name: (column.min(), column.max()) for name, column in columns.items()}
     assert set(decode(VTA, words[:0]).limits().values()) == {(0, 0)}
+
+
+@pytest.mark.parametrize("name", ["vta", "gemmini"])
+def test_packed_fields_are_those_of_the_columns(name: str) -> None:
+    """A trace's records are packed from words: signs, fields that a sort has not, and widths must be the columns'."""
+    accelerator = load_accelerator(name)
+    arrays, random = encoding_arrays(accelerator), np.random.default_rng(0)
+    kinds = [number for number, each in enumerate(accelerator.instructions) if not each.sequence]
+    noise = random.integers(0, 1 << 64, (40 * len(kinds), accelerator.word_bits // 64), np.uint64)
+    which = np.tile(kinds, 40)
+    decoded = decode(accelerator, noise & ~arrays.masks[which] | arrays.values[which])
+    kept = decoded.layout.names[1:]
+    records = np.zeros(len(decoded), [(field, "<i8") for field in kept])
+    places = {field: (8 * number, 8) for number, field in enumerate(kept)}
+    decoded.pack(places, records.view(np.uint8).reshape(len(decoded), -1))
+    assert all((records[field] == decoded.columns[field]).all() for field in kept)

@@ -186,12 +186,15 @@ def _move_parts(m: Int64, now: int, room: bool, commands: Int64) -> int:
 def step_conv_unroller(m: Int64, now: int, registers: Int64, sizes: Int64, shape: Int64, commands: Int64) -> None:
     """Move the unroller one cycle on; ``commands`` (2, n, 3) holds those of its two loops."""
     configured = m[_loop(0) + at.L_CONFIGURED] or m[_loop(1) + at.L_CONFIGURED]
-    if not configured and not m[at.CONV_QUEUE + 1]:
+    room, commanded = has_room(m, at.MATMUL_QUEUE, now), offers(m, at.CONV_QUEUE, now)
+    if not configured and not (commanded and is_loop_command(m[front(m, at.CONV_QUEUE) + at.F_FUNCT])):
         if m[at.FSM_ANY]:
             for queue in range(3):
                 m[at.CONV_USED + queue] -= m[at.FSM_DONE + queue]
+        if commanded and room:
+            pass_on(m, now, at.CONV_QUEUE, at.MATMUL_QUEUE)
+        m[at.CONV_STILL] = 0
         return
-    room, commanded = has_room(m, at.MATMUL_QUEUE, now), offers(m, at.CONV_QUEUE, now)
     returned = m[at.FSM_DONE] + m[at.FSM_DONE + 1] + m[at.FSM_DONE + 2]
     if m[at.CONV_STILL] and returned == 0 and m[at.CONV_STILL] == 1 + room + 2 * commanded:
         return  # nothing moved in the cycle before, and all is as it was
@@ -211,15 +214,12 @@ def step_conv_unroller(m: Int64, now: int, registers: Int64, sizes: Int64, shape
     if commanded:
         command = front(m, at.CONV_QUEUE)
         funct = m[command + at.F_FUNCT]
-        if is_loop_command(funct):
-            if not being_configured:
-                if funct == rocc.LOOP_CONV:
-                    _write_out(m, _loop(being), being, command, registers, sizes, shape, commands[being])
-                else:
-                    set_register(registers, funct, m[command + at.F_RS1], m[command + at.F_RS2])
-                take(m, at.CONV_QUEUE, now)
-        elif not configured and room:
-            pass_on(m, now, at.CONV_QUEUE, at.MATMUL_QUEUE)
+        if is_loop_command(funct) and not being_configured:
+            if funct == rocc.LOOP_CONV:
+                _write_out(m, _loop(being), being, command, registers, sizes, shape, commands[being])
+            else:
+                set_register(registers, funct, m[command + at.F_RS1], m[command + at.F_RS2])
+            take(m, at.CONV_QUEUE, now)
     if ends:
         end_loop(m, _loop(head))
         m[at.CONV_HEAD] = 1 - head

@@ -3,7 +3,7 @@
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.memory.load_data import spad_bank
-from accel.isa.gemmini.timing.machine.memory.write_dma import bank_is_free
+from accel.isa.gemmini.timing.machine.memory.write_dma import taken_banks
 from accel.isa.gemmini.timing.machine.mesh import (
     NO_SLOT,
     is_being_computed,
@@ -149,11 +149,12 @@ def _read_rows(m: Int64, now: int) -> bool:
         d_fire = False
     if d_bank >= 0 and d == b and b_bank == d_bank and b_started == d_started:
         d_fire = False
-    if a_fire and read_a and not bank_is_free(m, a_bank):
+    taken = taken_banks(m)
+    if read_a and taken >> a_bank & 1:
         a_fire = False
-    if b_fire and read_b and not bank_is_free(m, b_bank):
+    if read_b and taken >> b_bank & 1:
         b_fire = False
-    if d_fire and read_d and not bank_is_free(m, d_bank):
+    if read_d and taken >> d_bank & 1:
         d_fire = False
     slot = put(m, at.CONTROL, now)
     m[slot + at.K_A], m[slot + at.K_B], m[slot + at.K_D] = a_fire, b_fire, d_fire

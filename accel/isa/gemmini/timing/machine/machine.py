@@ -267,7 +267,7 @@ def run_machine(
         sizes: (SIZES,) of :mod:`accel.isa.gemmini.stream.kernel_layout`.
         commands: (4, c, 3) room for the commands of two convolution loops, and of two other ones that are written out.
         accepted: (n,) gets the cycle in which each instruction was accepted.
-        rows: (m, COLUMNS) gets the log of primitive instructions.
+        rows: (m, COLUMNS) gets the log of primitive instructions; the machine never reads it.
         clock: (CLOCK,) where it was when the log was full.
 
     Returns the cycle in which all is done, STALLED, or FULL.
@@ -277,7 +277,7 @@ def run_machine(
     now, was_busy, idle, quiet = clock[NOW], clock[WAS_BUSY] != 0, clock[IDLE], clock[QUIET]
     patience = _PATIENCE + 4 * (m[at.LATENCY] + m[at.SPACING])
     while True:
-        if m[at.LOGGED] + 1 >= len(rows):
+        if (m[at.LOGGED] & m[at.LOG_MASK]) + 1 >= len(rows):
             clock[NOW], clock[WAS_BUSY], clock[IDLE], clock[QUIET] = now, was_busy, idle, quiet
             return FULL
         m[at.CHANGED] = 0

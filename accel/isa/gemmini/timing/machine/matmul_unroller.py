@@ -366,12 +366,15 @@ def step_matmul_unroller(m: Int64, now: int, registers: Int64, sizes: Int64, com
     ``commands`` (4, n, 3) holds those of loops that are written out, the third and the fourth.
     """
     configured = m[_loop(0) + at.L_CONFIGURED] or m[_loop(1) + at.L_CONFIGURED]
-    if not configured and not m[at.MATMUL_QUEUE + 1]:
+    room, commanded = has_room(m, at.UNROLLED, now), offers(m, at.MATMUL_QUEUE, now)
+    if not configured and not (commanded and is_loop_command(m[front(m, at.MATMUL_QUEUE) + at.F_FUNCT])):
         if m[at.FSM_ANY]:
             for queue in range(3):
                 m[at.MATMUL_USED + queue] -= m[at.FSM_DONE + 3 + queue]
+        if commanded and room:
+            pass_on(m, now, at.MATMUL_QUEUE, at.UNROLLED)
+        m[at.MATMUL_STILL] = 0
         return
-    room, commanded = has_room(m, at.UNROLLED, now), offers(m, at.MATMUL_QUEUE, now)
     returned = m[at.FSM_DONE + 3] + m[at.FSM_DONE + 4] + m[at.FSM_DONE + 5]
     if m[at.MATMUL_STILL] and returned == 0 and m[at.MATMUL_STILL] == 1 + room + 2 * commanded:
         return  # nothing moved in the cycle before, and all is as it was
@@ -412,15 +415,12 @@ def step_matmul_unroller(m: Int64, now: int, registers: Int64, sizes: Int64, com
     if commanded:
         command = front(m, at.MATMUL_QUEUE)
         funct = m[command + at.F_FUNCT]
-        if is_loop_command(funct):
-            if not being_configured:
-                _configure(m, _loop(being), being, command)
-                set_register(registers, funct, m[command + at.F_RS1], m[command + at.F_RS2])
-                if funct == rocc.LOOP_WS:
-                    _write_out(m, being, command, registers, sizes, commands)
-                take(m, at.MATMUL_QUEUE, now)
-        elif not configured and room:
-            pass_on(m, now, at.MATMUL_QUEUE, at.UNROLLED)
+        if is_loop_command(funct) and not being_configured:
+            _configure(m, _loop(being), being, command)
+            set_register(registers, funct, m[command + at.F_RS1], m[command + at.F_RS2])
+            if funct == rocc.LOOP_WS:
+                _write_out(m, being, command, registers, sizes, commands)
+            take(m, at.MATMUL_QUEUE, now)
     if ends:
         end_loop(m, _loop(head))
         m[at.MATMUL_HEAD] = 1 - head

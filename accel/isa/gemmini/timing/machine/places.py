@@ -173,7 +173,7 @@ BEGUN = _take(3 * MOST_ENTRIES)  # when the controller began with a slot's instr
 SOLITARY = _take(1)
 RS_A_STRIDE, RS_C_STRIDE, RS_A_TRANSPOSE, RS_POOLING = (_take(1) for _ in range(4))
 RS_BLOCK, RS_PIXELS = _take(3), _take(3)
-LOGGED = _take(1)
+LOGGED, LOG_MASK = _take(1), _take(1)  # instructions so far; of these the bits that count: the row that each gets
 FSM_DONE, FSM_ANY = (
     _take(6),
     _take(1),

@@ -144,6 +144,12 @@ def _free_slot(used: int, entries: int) -> int:
 
 
 @compiled
+def _is_ordered(m: Int64, queue: int) -> bool:
+    """Whether an instruction of a queue waits until all before it in the queue are complete."""
+    return bool(queue == STORE and m[at.STORES_ORDERED])
+
+
+@compiled
 def allocate(m: Int64, command: int, now: int, rows: Int64) -> bool:
     """Give the instruction at ``command`` an entry, if its queue has one; it is logged in ``rows``."""
     funct, rs1, rs2 = m[command + at.F_FUNCT], m[command + at.F_RS1], m[command + at.F_RS2]
@@ -152,24 +158,23 @@ def allocate(m: Int64, command: int, now: int, rows: Int64) -> bool:
     if slot < 0:
         return False
     entry = entry_at(queue, slot)
-    row = m[at.LOGGED]
+    row = m[at.LOGGED] & m[at.LOG_MASK]
     m[entry + at.S_VALID], m[entry + at.S_ISSUED], m[entry + at.S_CONFIG] = 1, 0, funct == rocc.CONFIG
     m[entry + at.S_ROW], m[entry + at.S_FROM] = row, m[command + at.F_FROM]
     m[entry + at.S_FUNCT], m[entry + at.S_RS1], m[entry + at.S_RS2] = funct, rs1, rs2
     fill_entry(m, entry, queue, funct, rs1, rs2)
     for other in range(3):
         deps = 0
-        left = 0 if other != queue and funct == rocc.CONFIG else m[at.STATION_MASK + other]
+        left = m[at.STATION_MASK + other]
+        if other == queue:  # instructions of a queue are handed over in their order; its stores may be done in it too
+            deps = left if _is_ordered(m, queue) else 0
+            left = 0
+        elif funct == rocc.CONFIG or (queue == EXECUTE and other == STORE and not m[entry + at.S_WRITES]):
+            left = 0
         place = 0
         while left:
-            if left & 1:
-                old = entry_at(other, place)
-                if other == queue:
-                    waits = not m[old + at.S_ISSUED] or (queue == STORE and m[at.STORES_ORDERED])
-                else:
-                    waits = _must_wait(m, entry, queue, old, other)
-                if waits:
-                    deps |= 1 << place
+            if left & 1 and _must_wait(m, entry, queue, entry_at(other, place), other):
+                deps |= 1 << place
             left >>= 1
             place += 1
         m[entry + at.S_DEPS + other] = deps
@@ -201,11 +206,11 @@ def ready_slot(m: Int64, queue: int, now: int) -> int:
 
 
 @compiled
-def _clear(m: Int64, queue: int, slot: int, now: int, rows: Int64, everywhere: bool) -> None:
-    """Nobody waits for a slot any more: in its own queue, or ``everywhere``."""
+def _clear(m: Int64, queue: int, slot: int, now: int, rows: Int64) -> None:
+    """Nobody waits for a slot any more."""
     bit, row = 1 << slot, m[entry_at(queue, slot) + at.S_ROW]
     for other in range(3):
-        if other != queue and not everywhere:
+        if other == queue and not _is_ordered(m, queue):
             continue
         used = m[at.STATION_MASK + other]
         place = 0
@@ -214,10 +219,16 @@ def _clear(m: Int64, queue: int, slot: int, now: int, rows: Int64, everywhere: b
                 entry = entry_at(other, place)
                 if m[entry + at.S_DEPS + queue] & bit:
                     m[entry + at.S_DEPS + queue] &= ~bit
-                    rows[m[entry + at.S_ROW], log.CLEARED + queue] = now
-                    rows[m[entry + at.S_ROW], log.CLEARED_BY + queue] = row
+                    _note_cleared(m, entry, queue, row, now, rows)
             used >>= 1
             place += 1
+
+
+@compiled
+def _note_cleared(m: Int64, entry: int, queue: int, row: int, now: int, rows: Int64) -> None:
+    """Log that an entry does not wait for the instruction of ``row``, which is of ``queue``, any more."""
+    mine = m[entry + at.S_ROW]
+    rows[mine, log.CLEARED + queue], rows[mine, log.CLEARED_BY + queue] = now, row
 
 
 @compiled
@@ -234,15 +245,16 @@ def _free(m: Int64, queue: int, slot: int) -> None:
 @compiled
 def issue(m: Int64, queue: int, slot: int, now: int, rows: Int64) -> None:
     """Hand an instruction over; configurations of loads and stores are complete with it."""
-    entry = entry_at(queue, slot)
-    take(m, at.OLDEST + queue * at.OLDEST_QUEUE, now)
+    entry, oldest = entry_at(queue, slot), at.OLDEST + queue * at.OLDEST_QUEUE
+    take(m, oldest, now)
     m[entry + at.S_ISSUED] = 1
     m[at.PROGRESS] = now
     rows[m[entry + at.S_ROW], log.ISSUED] = now
     m[at.BEGUN + queue * at.MOST_ENTRIES + slot] = now + 1
-    ends = m[entry + at.S_CONFIG] == 1 and queue != EXECUTE
-    _clear(m, queue, slot, now, rows, ends)
-    if ends:
+    if m[oldest + 1] and not _is_ordered(m, queue):
+        _note_cleared(m, entry_at(queue, m[front(m, oldest) + 1]), queue, m[entry + at.S_ROW], now, rows)
+    if m[entry + at.S_CONFIG] == 1 and queue != EXECUTE:
+        _clear(m, queue, slot, now, rows)
         rows[m[entry + at.S_ROW], log.BEGUN] = now + 1
         _free(m, queue, slot)
     if queue == EXECUTE:
@@ -270,7 +282,7 @@ def complete(m: Int64, queue: int, slot: int, now: int, rows: Int64) -> None:
     m[at.PROGRESS] = now
     row = m[entry_at(queue, slot) + at.S_ROW]
     rows[row, log.COMPLETE], rows[row, log.BEGUN] = now, m[at.BEGUN + queue * at.MOST_ENTRIES + slot]
-    _clear(m, queue, slot, now, rows, True)
+    _clear(m, queue, slot, now, rows)
     _free(m, queue, slot)
 
 

@@ -101,7 +101,7 @@ def test_times_keep_order_and_fold_back(name):
     assert timing.cycles >= timing.end.max()
     assert all(0 < cycles <= timing.cycles for cycles in timing.busy.values())
     assert all((waits >= 0).all() for waits in timing.waits.values())
-    products = int(np.isin(timing.expanded.words[:, 0], (4, 5)).sum())
+    products = int(np.isin(timing.log[:, log.FUNCT], (4, 5)).sum())
     assert timing.cycles >= products * LEAN.dim  # the mesh takes a row a cycle
     assert timing.cycles >= LEAN.issue_cycles * (len(words) - 1)
 

@@ -173,10 +173,9 @@ def settle_banks(m: Int64, now: int) -> None:
 
 
 @compiled
-def bank_is_free(m: Int64, bank: int) -> bool:
-    """Whether a bank of the scratchpad can be read: it is not written, and nothing is kept behind it."""
-    kept = m[at.HELD_DMA] | m[at.HELD_EX] | m[at.SPAD_WRITTEN] | m[at.PENDING_EX] | m[at.PENDING_DMA]
-    return not kept >> bank & 1
+def taken_banks(m: Int64) -> int:
+    """The banks of the scratchpad that cannot be read, as bits: they are written, or something is kept behind them."""
+    return int(m[at.HELD_DMA] | m[at.HELD_EX] | m[at.SPAD_WRITTEN] | m[at.PENDING_EX] | m[at.PENDING_DMA])
 
 
 @compiled
@@ -188,7 +187,7 @@ def step_dispatch(m: Int64, now: int) -> None:
     kind, local = m[row + at.W_KIND], m[row + at.W_LOCAL]
     if kind == at.W_SPAD:
         bank = spad_bank(m, local)
-        if not bank_is_free(m, bank):
+        if taken_banks(m) >> bank & 1:
             return
         m[at.PENDING_DMA] |= 1 << bank
     elif kind == at.W_ACC:
