@@ -62,22 +62,22 @@ def _counting_rows(network: FloatNetwork, node: onnx.NodeProto) -> onnx.NodeProt
 
 
 def scaled_layer(
-    node: onnx.NodeProto, weight: Float64, bias: Float64, scale: Float64, shift: Float64
+    node: onnx.NodeProto, weight: Float32, bias: Float64, scale: Float64, shift: Float64
 ) -> tuple[Float64, Float64]:
     """Returns the constants of a layer whose result is scaled and shifted."""
     if node.op_type == "Conv":
-        weight = weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
+        scaled = weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
     elif node.op_type == "ConvTranspose":  # [C, O / groups, ...]
         groups = attribute_of(node, "group", 1)
         parts = weight.reshape(groups, -1, *weight.shape[1:])
-        weight = (parts * scale.reshape(groups, 1, -1, *[1] * (weight.ndim - 2))).reshape(weight.shape)
+        scaled = (parts * scale.reshape(groups, 1, -1, *[1] * (weight.ndim - 2))).reshape(weight.shape)
     else:
-        weight = weight * (scale[:, None] if attribute_of(node, "transB", 0) else scale)
-    return weight, bias.reshape(-1) * attribute_of(node, "beta", 1.0) * scale + shift
+        scaled = weight * (scale[:, None] if attribute_of(node, "transB", 0) else scale)
+    return scaled, bias.reshape(-1) * attribute_of(node, "beta", 1.0) * scale + shift
 
 
 def fed_layer(
-    node: onnx.NodeProto, weight: Float64, bias: Float64, scale: Float64, shift: Float64
+    node: onnx.NodeProto, weight: Float32, bias: Float64, scale: Float64, shift: Float64
 ) -> tuple[Float64, Float64]:
     """Returns the constants of a layer whose data are scaled and shifted."""
     if node.op_type == "Conv":
@@ -127,20 +127,23 @@ def _change(
         network.replace([node], [node, add], shape)
 
 
-def layer_constants(network: FloatNetwork, node: onnx.NodeProto) -> tuple[Float64, Float64] | None:
-    """Returns the weight and the bias, zero where there is none; None if they are not constants or of other forms."""
+def layer_constants(network: FloatNetwork, node: onnx.NodeProto) -> tuple[Float32, Float64] | None:
+    """Returns the weight and the bias, zero where there is none; None if they are not constants or of other forms.
+
+    The weight is as it is, for most layers are only looked at: products with factors of float64 are of that.
+    """
     weight = network.constant(node.input[1])
     if weight is None or (node.op_type in _MATRICES and weight.ndim != _MATRIX):
         return None
     if len(node.input) <= _BIAS or not node.input[_BIAS]:
-        return weight.astype(np.float64), np.zeros(1)
+        return weight, np.zeros(1)
     bias = network.constant(node.input[_BIAS])
     columns = network.shapes.get(node.output[0], (0,))[-1]
     if bias is None or (node.op_type == "Gemm" and not _is_row(bias, columns)):
         return None
     if node.op_type == "Conv" and bias.size != weight.shape[0]:  # which onnx's shape inference lets pass
         return None
-    return weight.astype(np.float64), bias.astype(np.float64)
+    return weight, bias.astype(np.float64)
 
 
 def _is_row(bias: Float32, columns: int) -> bool:

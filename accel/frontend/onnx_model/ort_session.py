@@ -15,22 +15,27 @@ _FOLDED_FILE = "folded.bin"
 
 
 def session(
-    model: onnx.ModelProto, optimization: onnxruntime.GraphOptimizationLevel | None = None
+    model: onnx.ModelProto, optimization: onnxruntime.GraphOptimizationLevel | None = None, *, threads: int = 0
 ) -> onnxruntime.InferenceSession:
     """Returns a session of onnxruntime on ``model``, without an arena and without second copies of weights.
+
+    Args:
+        model: to run.
+        optimization: of its graph; onnxruntime's default if absent.
+        threads: that an operator is computed in; onnxruntime's default if 0.
 
     Raises:
         Exception: whatever onnxruntime raises if it cannot load the model.
     """
     for apart in (False, True):
         # without it sums of products of uint8 and int8 saturate on x86 processors that lack VNNI
-        exact = _options(optimization)
+        exact = _options(optimization, threads)
         exact.add_session_config_entry("session.x64quantprecision", "1")
         # that setting, not the model, fails some: it makes weights that two layers share uint8 twice, and those of
         # convolutions, which must be int8; if it is the model, the last line says so
         with contextlib.suppress(Exception):
             return _session(_with_own_weights(model) if apart else model, exact)
-    return _session(model, _options(optimization))
+    return _session(model, _options(optimization, threads))
 
 
 def _with_own_weights(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -79,10 +84,11 @@ def optimized_model(model: onnx.ModelProto, directory: Path, apart_from: Iterabl
     return result
 
 
-def _options(optimization: onnxruntime.GraphOptimizationLevel | None) -> onnxruntime.SessionOptions:
+def _options(optimization: onnxruntime.GraphOptimizationLevel | None, threads: int = 0) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.enable_cpu_mem_arena = False
+    options.intra_op_num_threads = threads
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if optimization is not None:

@@ -1,27 +1,22 @@
 """Calibration: the samples, and what running them tells of each activation."""
 
-import collections
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-from onnxruntime import GraphOptimizationLevel
 
 from accel.errors import InvalidModel, InvalidTensors
-from accel.frontend.onnx_model.ort_session import session, with_outputs
 from accel.frontend.quantize.input_moments import Feedback, InputMoments, moments_by_tensor
-from accel.frontend.quantize.quantization_targets import WeightedNode
+from accel.frontend.quantize.quantization_targets import Targets
+from accel.frontend.quantize.sample_runs import Sample
 from accel.frontend.quantize.scale_grid import CalibrationMethod, Grid, Loss
+from accel.frontend.quantize.threads import in_threads
 from accel.frontend.quantize.value_histogram import ENOUGH, Histogram
 from accel.util.arrays import Array
 
-Sample = dict[str, Array]
-
 RANDOM_SAMPLES = 8
-THREADS = 2  # numpy counts and rounds without Python's lock
 _FEWEST = 1 << 14  # elements of a tensor that are counted of each sample, if it has as many
 
 
@@ -58,79 +53,86 @@ class Calibrated:
 
     losses: dict[str, Loss]
     means: dict[str, Array]
-    feedback: dict[str, Feedback]
-
-
-def calibrate(
-    model: onnx.ModelProto,
-    grids: Mapping[str, Grid],
-    inputs: Sequence[Sample],
-    *,
-    method: CalibrationMethod = "mse",
-    shifted: Collection[str] = (),
-    layers: Sequence[WeightedNode] = (),
-) -> Calibrated:
-    """Returns what the samples tell of the tensors that have a grid.
-
-    Args:
-        model: the float model.
-        grids: of the tensors' scales.
-        inputs: the samples.
-        method: how a tensor's range is chosen.
-        shifted: the tensors that may have a zero point.
-        layers: those that read them.
-
-    Raises:
-        InvalidModel: onnxruntime cannot run the model.
-    """
-    axes = {str(layer.node.input[0]): layer.input_axis for layer in layers}
-    moments = moments_by_tensor(layers, len(inputs))
-    most = max(ENOUGH // len(inputs), _FEWEST)
-    observed = {
-        name: _Observed(name, Histogram(grid, most), moments.get(name, {}), axes.get(name))
-        for name, grid in grids.items()
-    }
-
-    def loss(name: str) -> Loss:
-        return observed[name].histogram.loss(method, shifts=name in shifted)
-
-    count_values(model, list(grids), inputs, lambda name, value: observed[name].add(value))
-    by_node = {node: each for of_tensor in moments.values() for node, each in of_tensor.items()}
-    with ThreadPoolExecutor(THREADS, "calibration") as pool:
-        losses = dict(zip(observed, pool.map(loss, observed), strict=True))
-        feedback = dict(zip(by_node, pool.map(InputMoments.feedback, by_node.values()), strict=True))
-    sums = {name: tensor.sums for name, tensor in observed.items() if tensor.sums is not None}
-    return Calibrated(losses, {name: total / len(inputs) for name, total in sums.items()}, feedback)
 
 
 @dataclass
 class _Observed:
-    """What is counted of one tensor, sample by sample; ``sums`` are of the means along ``axis``, if it has one."""
+    """What is kept of one tensor, sample by sample; ``sums`` are of the means along ``axis``, if it has one."""
 
-    name: str
     histogram: Histogram
     moments: Mapping[str, InputMoments]
     axis: int | None
     sums: Array | None = None
+    finite: bool = True
 
     def add(self, value: Array) -> None:
-        """Count the tensor of a sample.
-
-        Raises:
-            InvalidModel: it is not finite.
-        """
-        if not self.histogram.add(value):
-            raise InvalidModel(
-                f"the values of {self.name!r} are not finite on the samples; if these are random, send some of your "
-                "own",
-                field="model",
-            )
+        """Observe the tensor of a sample."""
+        self.finite = self.finite and self.histogram.add(value)
+        if not self.finite:
+            return
         for counted in self.moments.values():
             counted.add(value)
         if self.axis is not None and value.size:
             others = tuple(axis for axis in range(value.ndim) if axis != self.axis % value.ndim)
             means = value.mean(others, np.float64)
             self.sums = means if self.sums is None else self.sums + means
+
+
+class Observations:
+    """What samples tell of the tensors to quantise, whatever the scales are.
+
+    Args:
+        targets: the tensors, and the layers that read them.
+        samples: how many there are.
+    """
+
+    def __init__(self, targets: Targets, samples: int) -> None:
+        self._samples = samples
+        axes = {str(layer.node.input[0]): layer.input_axis for layer in targets.layers}
+        moments = moments_by_tensor(targets.layers, samples)
+        most = max(ENOUGH // samples, _FEWEST)
+        self._tensors = {
+            name: _Observed(Histogram(most), moments.get(name, {}), axes.get(name)) for name in targets.activations
+        }
+
+    def add(self, name: str, values: Sequence[Array]) -> None:
+        """Observe a tensor of some samples."""
+        for value in values:
+            self._tensors[name].add(value)
+
+    def feedback(self) -> dict[str, Feedback]:
+        """Returns what the inputs of each layer tell of the rounding of its weights, by the name of its node."""
+        moments = {node: each for tensor in self._tensors.values() for node, each in tensor.moments.items()}
+        return dict(zip(moments, in_threads(InputMoments.feedback, moments.values()), strict=True))
+
+    def calibrated(
+        self, grids: Mapping[str, Grid], *, method: CalibrationMethod = "mse", shifted: Collection[str] = ()
+    ) -> Calibrated:
+        """Returns what the samples tell of the tensors that have a grid.
+
+        Args:
+            grids: of the tensors' scales.
+            method: how a tensor's range is chosen.
+            shifted: the tensors that may have a zero point.
+
+        Raises:
+            InvalidModel: the values of one are not finite.
+        """
+        found = {name: self._tensors[name] for name in grids}
+        for name, tensor in found.items():
+            if not tensor.finite:
+                raise InvalidModel(
+                    f"the values of {name!r} are not finite on the samples; if these are random, send some of your own",
+                    field="model",
+                )
+
+        def loss(name: str) -> Loss:
+            return found[name].histogram.loss(grids[name], method, shifts=name in shifted)
+
+        losses = dict(zip(found, in_threads(loss, found), strict=True))
+        sums = {name: tensor.sums for name, tensor in found.items() if tensor.sums is not None}
+        means = {name: total / self._samples for name, total in sums.items()}
+        return Calibrated(losses, means)
 
 
 def _draw(random: np.random.Generator, info: onnx.ValueInfoProto) -> Array:
@@ -166,39 +168,3 @@ def _signature(info: onnx.ValueInfoProto) -> tuple[tuple[int, ...], np.dtype[Any
     return tuple(size.dim_value for size in tensor.shape.dim), np.dtype(
         onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     )
-
-
-def count_values(
-    model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample], count: Callable[[str, Array], None]
-) -> None:
-    """Calls ``count`` with the name and the values of each of ``tensors``, sample by sample.
-
-    Tensors are counted in threads, each in one at a time, so that its sums have one order.
-
-    Raises:
-        InvalidModel: onnxruntime cannot load the model, or run it.
-        Exception: as ``count`` does.
-    """
-    with ThreadPoolExecutor(THREADS, "calibration") as pool:
-        counted: Iterator[None] = iter(())
-        for values in _tensor_values(model, tensors, inputs):  # one sample is run while that before it is counted
-            collections.deque(counted, 0)
-            counted = pool.map(count, values.keys(), values.values())
-        collections.deque(counted, 0)
-
-
-def _tensor_values(model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]) -> Iterator[Sample]:
-    """The values of ``tensors``, sample by sample."""
-    computed = {name for node in model.graph.node for name in node.output}
-    wanted = [name for name in tensors if name in computed]
-    try:
-        running = session(with_outputs(model, wanted), GraphOptimizationLevel.ORT_DISABLE_ALL)
-    except Exception as error:  # onnxruntime's exceptions have no common base
-        raise InvalidModel(f"onnxruntime cannot load the model: {error}", field="model") from error
-    for sample in inputs:
-        try:
-            results = running.run(wanted, sample) if wanted else []
-        except Exception as error:  # as above
-            raise InvalidModel(f"onnxruntime cannot run the model: {error}", field="model") from error
-        given = {name: sample[name] for name in tensors if name not in computed and name in sample}
-        yield dict(zip(wanted, results, strict=True)) | given

@@ -9,7 +9,7 @@ Correction"). Here factors are those of the least noise in the second layer's su
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,15 +20,14 @@ from accel.frontend.fold.float_network import FloatNetwork
 from accel.frontend.fold.layer_folding import fed_layer, layer_constants, scaled_layer
 from accel.frontend.onnx_model.channel_factors import note_channel_factors
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, set_attributes
-from accel.frontend.quantize.activation_calibration import Sample, count_values
-from accel.util.arrays import Array, Float64
+from accel.util.arrays import Array, Float32, Float64
 
 _MAKERS = ("Conv", "ConvTranspose", "Gemm")
 _READERS = ("Conv", "Gemm", "MatMul")
 _BETWEEN = ("AveragePool", "Clip", "LeakyRelu", "MaxPool", "Relu")
 _ROWS, _IMAGES = 2, (3, 4, 5)  # axes
 _LEFT = 0.5  # of the noise of weights, where they make up for each other
-_POWERS = tuple(itertools.product((0.0, 0.25, 0.5, 0.75, 1.0), (0.0, 0.25, 0.5, 0.75, 1.0)))
+_POWERS = np.array([*itertools.product((0.0, 0.25, 0.5, 0.75, 1.0), repeat=2)])  # of tops and of weights [25, 2]
 _MOST = 64.0  # that factors differ by
 _WORTH = 0.97  # of the noise without factors
 
@@ -61,28 +60,61 @@ class _Extent:
     squares: Float64
 
 
-def equalise_channels(model: onnx.ModelProto, samples: Sequence[Sample], directory: Path | None = None) -> None:
-    """Equalises channels in ``model``, a folded float model of named nodes, in place.
+class ChannelEqualisation:
+    """The equalisation of channels in a model: first what is wanted of its tensors, then the factors.
 
-    Large new constants are in a file in ``directory``, as :class:`FloatNetwork` has them.
+    Args:
+        model: a folded float model of named nodes; :meth:`apply` changes it in place.
+        samples: how many there are.
+        directory: for large new constants, as :class:`FloatNetwork` has them.
 
-    Each node whose result has factors then bears them (``accel/frontend/onnx_model/channel_factors.py``).
-
-    Raises:
-        InvalidModel: onnxruntime cannot run the model.
+    Attributes:
+        axes: the axis of the channels of each tensor whose values are wanted.
     """
-    network = FloatNetwork(model, directory)
-    runs = [run for node in network.nodes if (run := _run(network, node)) is not None]
-    if not runs:
-        return
-    axes = {name: _axis(network, name) for run in runs for name in (str(run.layer.input[0]), run.end)}
-    extents = _extents(model, axes, samples)
-    for run in runs:
-        data, result = (extents.get(name) for name in (str(run.layer.input[0]), run.end))
-        factors = None if data is None or result is None else _factors(network, run, data, result)
-        if factors is not None:
-            _apply(network, run, factors)
-    network.finish()
+
+    def __init__(self, model: onnx.ModelProto, samples: int, directory: Path | None = None) -> None:
+        self._network = FloatNetwork(model, directory)
+        self._runs = [run for node in self._network.nodes if (run := _run(self._network, node)) is not None]
+        self._samples = samples
+        self._extents: dict[str, _Extent] = {}
+        names = (name for run in self._runs for name in (str(run.layer.input[0]), run.end))
+        self.axes = {name: _axis(self._network, name) for name in names}
+
+    @property
+    def scalable(self) -> dict[str, int]:
+        """How many elements each tensor has that may get factors."""
+        names = (str(node.output[0]) for run in self._runs for node in (run.layer, *run.between))
+        return {name: math.prod(self._network.shapes.get(name, ())) for name in names}
+
+    def add(self, name: str, values: Sequence[Array]) -> None:
+        """Count a tensor of some samples, of those in ``axes``."""
+        for value in values:
+            rows = np.moveaxis(value, self.axes[name], 0).reshape(value.shape[self.axes[name]], -1)
+            tops = np.maximum(rows.max(1, initial=0), -rows.min(1, initial=0)).astype(np.float64)
+            squares = np.einsum("ck,ck->c", rows, rows) / max(rows.shape[1], 1)
+            known = self._extents.setdefault(name, _Extent(*np.zeros((3, len(rows)))))
+            known.tops += tops / self._samples
+            known.most = np.maximum(known.most, tops)
+            known.squares += squares / self._samples
+
+    def apply(self) -> dict[str, Array]:
+        """Equalises channels; returns the factors of each tensor that has some, shaped to broadcast with it.
+
+        Each node whose result has factors then bears them (``accel/frontend/onnx_model/channel_factors.py``).
+        """
+        found: dict[str, Array] = {}
+        for run in self._runs:
+            data, result = (self._extents.get(name) for name in (str(run.layer.input[0]), run.end))
+            factors = None if data is None or result is None else _factors(self._network, run, data, result)
+            if factors is not None:
+                _apply(self._network, run, factors)
+                for node in (run.layer, *run.between):
+                    name = str(node.output[0])
+                    rank = len(self._network.shapes[name])
+                    found[name] = factors.reshape(-1, *[1] * (rank - 1 - _axis(self._network, name) % rank))
+        if self._runs:
+            self._network.finish()
+        return found
 
 
 def _axis(network: FloatNetwork, name: str) -> int:
@@ -122,22 +154,6 @@ def _run(network: FloatNetwork, layer: onnx.NodeProto) -> _Run | None:
     return _Run(layer, tuple(between), tuple(readers), high)
 
 
-def _extents(model: onnx.ModelProto, axes: Mapping[str, int], samples: Sequence[Sample]) -> dict[str, _Extent]:
-    found: dict[str, _Extent] = {}
-
-    def count(name: str, value: Array) -> None:
-        rows = np.moveaxis(value, axes[name], 0).reshape(value.shape[axes[name]], -1)
-        tops = np.maximum(rows.max(1, initial=0), -rows.min(1, initial=0)).astype(np.float64)
-        squares = np.einsum("ck,ck->c", rows, rows) / max(rows.shape[1], 1)
-        known = found.setdefault(name, _Extent(*np.zeros((3, len(rows)))))
-        known.tops += tops / len(samples)
-        known.most = np.maximum(known.most, tops)
-        known.squares += squares / len(samples)
-
-    count_values(model, list(axes), samples, count)
-    return found
-
-
 def _factors(network: FloatNetwork, run: _Run, data: _Extent, result: _Extent) -> Float64 | None:
     """The factors of about the least noise, [C]; None if they are not worth it.
 
@@ -158,28 +174,28 @@ def _factors(network: FloatNetwork, run: _Run, data: _Extent, result: _Extent) -
     count = sum(reader.shape[1] for reader in readers)  # of weights that read a channel
     into = float(data.squares.mean()) * first.shape[1] * _LEFT
 
-    def noise(factors: Float64) -> float:
-        scale = (factors * tops).max() ** 2 + (factors * largest_first).max() ** 2 * into
-        weights = (largest / factors).max() ** 2 * count * _LEFT
-        return float(scale * (energy / factors**2).sum() + weights * (result.squares * factors**2).sum())
+    def noise(factors: Float64) -> Float64:
+        """Of each of several choices of the factors: [choices] of [choices, C]."""
+        scale = (factors * tops).max(1) ** 2 + (factors * largest_first).max(1) ** 2 * into
+        weights = (largest / factors).max(1) ** 2 * count * _LEFT
+        sums: Float64 = scale * (energy / factors**2).sum(1) + weights * (result.squares * factors**2).sum(1)
+        return sums
 
-    def bounded(powers: tuple[float, float]) -> Float64:
-        of_tops, of_weights = powers
-        found = np.ones(channels)
-        balance = np.sqrt(np.maximum(largest[live], 1e-12) / np.maximum(largest_first[live], 1e-12))
-        found[live] = (tops[live].max() / tops[live]) ** of_tops * balance**of_weights
-        found[live] *= tops[live].max() / (found * tops)[live].max()
-        found = np.clip(found, 1 / _MOST, _MOST)
-        if math.isfinite(run.high):  # what is clipped stays so, and nothing else comes to be
-            found[live] = np.minimum(found[live], run.high / result.most[live])
-            found[result.most >= run.high] = 1.0
-        return found
-
-    best = min(map(bounded, _POWERS), key=noise)
-    return best if noise(best) < _WORTH * noise(np.ones(channels)) else None
+    balance = np.sqrt(np.maximum(largest[live], 1e-12) / np.maximum(largest_first[live], 1e-12))
+    moved = (tops[live].max() / tops[live]) ** _POWERS[:, :1] * balance ** _POWERS[:, 1:]
+    moved *= tops[live].max() / (moved * tops[live]).max(1, keepdims=True)
+    found = np.ones((len(_POWERS), channels))
+    found[:, live] = moved
+    found = np.clip(found, 1 / _MOST, _MOST)
+    if math.isfinite(run.high):  # what is clipped stays so, and nothing else comes to be
+        found[:, live] = np.minimum(found[:, live], run.high / result.most[live])
+        found[:, result.most >= run.high] = 1.0
+    sums = noise(found)
+    best = int(sums.argmin())
+    return found[best] if sums[best] < _WORTH * noise(np.ones((1, channels)))[0] else None
 
 
-def _of(network: FloatNetwork, node: onnx.NodeProto) -> tuple[Float64, Float64]:
+def _of(network: FloatNetwork, node: onnx.NodeProto) -> tuple[Float32, Float64]:
     found = layer_constants(network, node)
     assert found is not None
     return found

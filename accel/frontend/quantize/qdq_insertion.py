@@ -1,7 +1,6 @@
 """Insertion of QuantizeLinear and DequantizeLinear nodes."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,11 +11,11 @@ from onnx import helper, numpy_helper
 from accel.frontend.onnx_model.external_data import embedded
 from accel.frontend.onnx_model.node_origins import is_part, note_origin
 from accel.frontend.onnx_model.shape_inference import without_weights
-from accel.frontend.quantize.activation_calibration import THREADS, Calibrated
 from accel.frontend.quantize.input_moments import Feedback
 from accel.frontend.quantize.quantization_targets import Targets, WeightedNode
 from accel.frontend.quantize.scale_constraints import reciprocal
 from accel.frontend.quantize.scale_grid import Grid, quantised
+from accel.frontend.quantize.threads import in_threads
 from accel.frontend.quantize.weight_rounding import compensated
 from accel.util.arrays import Array
 
@@ -55,8 +54,7 @@ def weight_errors(
         of_sums = grid.errors(layer.group_rows, known.squares[:, None, :])
         return {index: known.left * error for index, error in of_sums.items()}
 
-    with ThreadPoolExecutor(THREADS, "weights") as pool:
-        return dict(zip((layer.node.name for layer in layers), pool.map(errors, layers), strict=True))
+    return dict(zip((layer.node.name for layer in layers), in_threads(errors, layers), strict=True))
 
 
 class _Integers(NamedTuple):
@@ -77,7 +75,8 @@ class Quantiser:
         activations: the indices of their scales, and their zero points, by tensor.
         weights: the indices of their scales by the name of the layer's node: [1], or [O] by channel.
         grids: of the activations, by tensor.
-        known: of what layers read.
+        means: of what layers read, by tensor: those of its channels.
+        feedback: of the rounding of layers' weights, by the name of the node.
     """
 
     def __init__(
@@ -87,7 +86,8 @@ class Quantiser:
         activations: tuple[Mapping[str, int], Mapping[str, int]],
         weights: Mapping[str, Array],
         grids: Mapping[str, Grid],
-        known: Calibrated,
+        means: Mapping[str, Array],
+        feedback: Mapping[str, Feedback],
     ) -> None:
         self._model = onnx.ModelProto()
         self._model.CopyFrom(model)
@@ -95,7 +95,7 @@ class Quantiser:
         self._indices, self._zero_points = activations
         self._weights = weights
         self._grids = grids
-        self._means, self._feedback = known.means, known.feedback
+        self._means, self._feedback = means, feedback
         self._integers: dict[str, _Integers] = {}
         self._initializers: list[onnx.TensorProto] = []
         self._constants: list[onnx.NodeProto] = []
@@ -106,8 +106,7 @@ class Quantiser:
         """Returns the model in QDQ form."""
         graph = self._model.graph
         layers = {layer.node.name: layer for layer in self._targets.layers}
-        with ThreadPoolExecutor(THREADS, "weights") as pool:
-            self._integers = dict(zip(layers, pool.map(self._integers_of, layers.values()), strict=True))
+        self._integers = dict(zip(layers, in_threads(self._integers_of, layers.values()), strict=True))
         bias_adds = {layer.bias_add.name: layer for layer in self._targets.layers if layer.bias_add is not None}
         nodes = [node for tensor in graph.input for node in self._quantise(tensor.name)]
         outputs = {output.name for output in graph.output}
@@ -194,7 +193,7 @@ class Quantiser:
         return _Integers(weight, scales, bias, bias_scale)
 
     def _rounded_weight(self, layer: WeightedNode, scales: Array) -> Array:
-        feedback = self._feedback.pop(layer.node.name, None)
+        feedback = self._feedback.get(layer.node.name)
         if feedback is not None:
             steps = replace(layer, weight=layer.weight / layer.along_channels(scales))
             return layer.of_group_rows(compensated(steps.group_rows, feedback.factor))
@@ -209,8 +208,7 @@ class Quantiser:
         bias = layer.bias.astype(np.float64)
         mean = self._means.get(layer.node.input[0])
         if mean is not None:
-            rounded = weight * layer.along_channels(scales.astype(np.float64))
-            bias = bias - layer.mean_sums(rounded - layer.weight, mean)
+            bias = bias - (layer.mean_sums(weight, mean) * scales - layer.mean_sums(layer.weight, mean))
         limits = np.iinfo(np.int32)
         return np.asarray(np.clip(np.rint(bias / bias_scale), limits.min, limits.max).astype(np.int32))
 

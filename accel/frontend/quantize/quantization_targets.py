@@ -104,12 +104,15 @@ class WeightedNode:
         if self.node.op_type not in _CONVOLUTIONS:
             sums: Array = np.moveaxis(weights, self.channel_axis, 0) @ means
             return sums
-        taps = weights.reshape(self.groups, -1, weights.shape[1], int(np.prod(weights.shape[2:]))).sum(3)
-        if self.node.op_type == "ConvTranspose":
-            spread = math.prod(attribute_of(self.node, "strides", None) or [1])
-            taps = np.swapaxes(taps, 1, 2) / spread
-        of_groups: Array = np.einsum("goi,gi->go", taps, means.reshape(self.groups, -1)).reshape(-1)
-        return of_groups
+        of_groups = means.reshape(self.groups, -1)
+        if self.node.op_type == "Conv":
+            rows = weights.reshape(self.groups, len(weights) // self.groups, -1)
+            return np.asarray(
+                np.einsum("gok,gk->go", rows, np.repeat(of_groups, math.prod(weights.shape[2:]), 1)).reshape(-1)
+            )
+        taps = weights.reshape(self.groups, of_groups.shape[1], weights.shape[1], -1).sum(3, np.float64)
+        spread = math.prod(attribute_of(self.node, "strides", None) or [1])
+        return np.asarray(np.einsum("gio,gi->go", taps / spread, of_groups).reshape(-1))
 
 
 @dataclass(frozen=True)

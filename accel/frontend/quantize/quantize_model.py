@@ -23,10 +23,12 @@ from accel.frontend.onnx_model.external_data import externalize
 from accel.frontend.onnx_model.node_origins import note_origins
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.ort_session import optimized_model
-from accel.frontend.quantize import activation_calibration
-from accel.frontend.quantize.channel_equalisation import equalise_channels
+from accel.frontend.quantize.activation_calibration import Observations, calibration_samples
+from accel.frontend.quantize.channel_equalisation import ChannelEqualisation
+from accel.frontend.quantize.input_moments import Feedback
 from accel.frontend.quantize.qdq_insertion import Quantiser, channel_weight_scales, weight_errors
-from accel.frontend.quantize.quantization_targets import find_targets
+from accel.frontend.quantize.quantization_targets import Targets, find_targets
+from accel.frontend.quantize.sample_runs import Sample, count_values
 from accel.frontend.quantize.scale_constraints import (
     choose_scales,
     loosened_joins,
@@ -37,8 +39,10 @@ from accel.frontend.quantize.scale_constraints import (
 )
 from accel.frontend.quantize.scale_grid import DEFAULT_SCHEME, GRIDS, Scheme
 from accel.frontend.quantize.shift_scales import choose_shift_scales
+from accel.frontend.quantize.threads import in_threads
 from accel.util.arrays import Array
 
+_MOST_WAITING = 1 << 26  # elements of tensors that are kept: 256 MB
 # one renames the node, and we fuse the bias ourselves; one drops layers that the user wrote; one takes the zeros
 # around a maximum of negative numbers for its padding
 _KEPT_APART = ("MatMulAddFusion", "CommonSubexpressionElimination", "Pad_Fusion")
@@ -71,13 +75,16 @@ def quantize_model(
 
 @dataclass(frozen=True)
 class PreparedModel:
-    """A float model as far as its quantisation is the same for every scheme, and the samples to run.
+    """A float model as far as its quantisation is the same for every scheme.
 
-    ``model`` is folded, and its channels are equalised.
+    ``model`` is folded, and its channels are equalised. ``targets`` are the most that a scheme has, which are
+    ``observed``; ``feedback`` is that of their layers.
     """
 
     model: onnx.ModelProto
-    samples: Sequence[activation_calibration.Sample]
+    targets: Targets
+    observed: Observations
+    feedback: Mapping[str, Feedback]
 
 
 def prepare_model(
@@ -89,30 +96,57 @@ def prepare_model(
         InvalidTensors, InvalidModel, UnsupportedOperator, UnsupportedShape: as :func:`quantize_model`.
     """
     light = _fold(with_layers_unrolled(model), directory)
-    samples = activation_calibration.calibration_samples(light, calibration, seed)
-    equalise_channels(light, samples, directory)
-    return PreparedModel(light, samples)
+    samples = calibration_samples(light, calibration, seed)
+    return _equalised(light, samples, directory)
+
+
+def _equalised(model: onnx.ModelProto, samples: Sequence[Sample], directory: Path) -> PreparedModel:
+    """The model, a folded one, with its channels equalised, and what the samples tell of it.
+
+    They are run once: tensors that may get factors are kept until these are known. If that is too much, they are run
+    again.
+    """
+    equalisation, targets = ChannelEqualisation(model, len(samples), directory), find_targets(model)
+    observed = Observations(targets, len(samples))
+    waiting = {name: size for name, size in equalisation.scalable.items() if name in targets.activations}
+    if sum(waiting.values()) * len(samples) > _MOST_WAITING:
+        count_values(model, list(equalisation.axes), samples, equalisation.add)
+        equalisation.apply()
+        targets = find_targets(model)
+        count_values(model, targets.activations, samples, observed.add)
+        return PreparedModel(model, targets, observed, observed.feedback())
+    kept: dict[str, list[Array]] = {name: [] for name in waiting}
+    known = set(targets.activations)
+
+    def count(name: str, values: Sequence[Array]) -> None:
+        if name in equalisation.axes:
+            equalisation.add(name, values)
+        if name in kept:
+            kept[name] += [value.copy() for value in values]
+        elif name in known:
+            observed.add(name, values)
+
+    count_values(model, list(dict.fromkeys([*targets.activations, *equalisation.axes])), samples, count)
+    factors = equalisation.apply()
+    scaled = {name: factors[name].astype(np.float32) for name in kept if name in factors}
+    in_threads(lambda name: observed.add(name, [v * scaled[name] if name in scaled else v for v in kept[name]]), kept)
+    return PreparedModel(model, find_targets(model) if factors else targets, observed, observed.feedback())
 
 
 def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProto:
     """Returns the model quantised, with all constants in it.
 
     Raises:
-        InvalidModel: onnxruntime cannot run the model.
+        InvalidModel: some values are not finite on the samples.
     """
-    light, samples = prepared.model, prepared.samples
-    targets = find_targets(light, float_products=scheme.float_products)
+    light, targets = prepared.model, prepared.targets
+    if scheme.float_products:
+        targets = find_targets(light, float_products=True)
     grid, shifts = GRIDS[scheme.scales], scheme.scales == "power of two"
     grids = {name: grid.with_base(base if shifts else 1) for name, base in scale_factors(targets).items()}
-    known = activation_calibration.calibrate(
-        light,
-        grids,
-        samples,
-        method=scheme.method,
-        shifted=shiftable_tensors(light, targets, scheme.zero_points),
-        layers=targets.layers,
-    )
-    errors = {} if scheme.by_channel else weight_errors(targets.layers, grids, known.feedback)
+    shifted = shiftable_tensors(light, targets, scheme.zero_points)
+    known = prepared.observed.calibrated(grids, method=scheme.method, shifted=shifted)
+    errors = {} if scheme.by_channel else weight_errors(targets.layers, grids, prepared.feedback)
     if shifts:
         chosen = choose_shift_scales(light, targets, known.losses, errors, grid)
         indices, weights = chosen.activations, chosen.weights
@@ -123,7 +157,7 @@ def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProt
     if scheme.by_channel:
         weights = channel_weight_scales(targets.layers, grids)
     activations = shared_scales(targets, indices, known.losses)
-    return Quantiser(light, targets, activations, weights, grids, known).quantised()
+    return Quantiser(light, targets, activations, weights, grids, known.means, prepared.feedback).quantised()
 
 
 def ensure_quantised(

@@ -1,6 +1,8 @@
 """The scales to choose from: a geometric sequence, and the error of int8 at each of them."""
 
+import functools
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,6 +20,7 @@ OCTAVES = 4  # how far below the scale that just holds every value to look
 INT8_MAX = 127
 _LEVELS = 1 << 13  # of absolute values: a 64th of the step that just holds the largest
 _BLOCK = 1 << 13  # elements that are looked at together: they stay in the cache, and BLAS starts no threads
+_PART = 1 << 16  # weights that are counted together: they stay in the cache, and so do their levels
 _MAX_EXPONENT = 55  # the product of two scales is still a normal float32
 
 
@@ -80,7 +83,12 @@ class Grid:
     def scale(self, index: int) -> float:
         """Returns a float32 number."""
         octave, step = divmod(index, self.density)
-        return math.ldexp(float(np.float32(self.base * 2.0 ** (step / self.density))), octave)
+        return math.ldexp(_octave(self.density, self.base)[step], octave)
+
+    def scales(self, indices: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Returns the scales of several indices."""
+        octaves, steps = np.divmod(np.array(indices, np.int64), self.density)
+        return np.asarray(np.ldexp(np.array(_octave(self.density, self.base))[steps], octaves))
 
     def ceiling(self, scale: float) -> int:
         """Returns the least index whose scale, before it is rounded, is at least ``scale``, which is positive."""
@@ -129,17 +137,29 @@ class Grid:
         largest = _largest(values)
         if not largest:
             return dict.fromkeys(self.candidates(largest), 0.0)
-        levels = (np.abs(values) * np.float32((_LEVELS - 1) / largest) + np.float32(0.5)).astype(np.intp).reshape(-1)
-        weights = None if isinstance(squares, float) else np.broadcast_to(squares, values.shape).reshape(-1)
-        counts = np.bincount(levels, weights, _LEVELS)
+        factor = np.float32((_LEVELS - 1) / largest)
+        weights = None if isinstance(squares, float) else np.broadcast_to(squares, values.shape)
+        counts = np.zeros(_LEVELS)
+        for block, weight in _blocks(values, weights):
+            levels = np.abs(block)
+            levels *= factor
+            levels += np.float32(0.5)
+            counts += np.bincount(
+                levels.astype(np.intp).reshape(-1), None if weight is None else weight.reshape(-1), _LEVELS
+            )
+        # the levels that a scale rounds alike follow each other, so that differences of sums tell of them
         middles = np.arange(_LEVELS) * (largest / (_LEVELS - 1))
-        energy = float(np.dot(counts, middles**2)) or 1.0
-        found = {}
-        for index in self.candidates(largest):
-            steps = middles / self.scale(index)
-            error = np.clip(np.rint(steps), 0, INT8_MAX) - steps
-            found[index] = float(np.dot(counts, error**2)) * self.scale(index) ** 2 / energy
-        return found
+        sums = np.zeros((3, _LEVELS + 1))
+        np.cumsum([counts, counts * middles, counts * middles**2], 1, out=sums[:, 1:])
+        energy = float(sums[2, -1]) or 1.0
+        candidates = self.candidates(largest)
+        held = self.scales(candidates)[:, None] * np.arange(INT8_MAX + 1)
+        edges = (held[:, 1:] - held[:, 1:2] / 2) * ((_LEVELS - 1) / largest)
+        ends = np.full((len(candidates), INT8_MAX + 2), _LEVELS)
+        ends[:, 0], ends[:, 1:-1] = 0, np.minimum(np.ceil(edges), _LEVELS)
+        number, sum_, squares = np.diff(sums.take(ends, axis=1), axis=2)
+        errors = (squares + held * (held * number - 2 * sum_)).sum(1) / energy
+        return dict(zip(candidates, np.maximum(errors, 0).tolist(), strict=True))
 
     def best_of_rows(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Returns the same for each row of ``rows`` [O, ...], as far as it lies near the scale that holds the row."""
@@ -155,6 +175,12 @@ class Grid:
             better = errors < least
             least, found = np.where(better, errors, least), np.where(better, tops - finer, found)
         return found
+
+
+@functools.cache
+def _octave(density: int, base: float) -> tuple[float, ...]:
+    """The scales from ``base`` to twice that."""
+    return tuple(float(np.float32(base * 2.0 ** (step / density))) for step in range(density))
 
 
 GRIDS: dict[Scales, Grid] = {"power of two": Grid(_DENSITY), "free": Grid(_DENSITY)}
@@ -175,6 +201,21 @@ def squared_error(values: npt.NDArray[Any], scale: float, above: float = math.in
         if total > above:
             break
     return total
+
+
+def _blocks(
+    values: npt.NDArray[Any], weights: npt.NDArray[Any] | None
+) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any] | None]]:
+    """Returns parts of arrays of one shape that stay in the cache."""
+    if values.size <= _PART:
+        yield values, weights
+    elif values[0].size > _PART:
+        for at in range(len(values)):
+            yield from _blocks(values[at], None if weights is None else weights[at])
+    else:
+        size = _PART // values[0].size
+        for at in range(0, len(values), size):
+            yield values[at : at + size], None if weights is None else weights[at : at + size]
 
 
 def _largest(values: npt.NDArray[Any]) -> float:

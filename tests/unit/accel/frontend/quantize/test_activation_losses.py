@@ -5,14 +5,14 @@ import pytest
 from onnx import TensorProto, helper
 
 from accel.errors import InvalidModel
-from accel.frontend.quantize.activation_calibration import calibrate
 from accel.frontend.quantize.scale_grid import GRIDS, CalibrationMethod, Grid
 from accel.frontend.quantize.value_histogram import Histogram
+from tests.helpers.models.calibrated import losses_of
 
 RANDOM = np.random.default_rng(5)
 VALUES = {
-    "normal": RANDOM.standard_normal((3, 80_000)),
-    "positive": np.maximum(RANDOM.standard_normal((2, 70_000)), 0) * 1e-3,
+    "normal": RANDOM.standard_normal((3, 40_000)),
+    "positive": np.maximum(RANDOM.standard_normal((2, 60_000)), 0) * 1e-3,
     "negative": -RANDOM.random((2, 999)) * 40,
     "with outliers": RANDOM.standard_t(2, (2, 30_000)),
     "integers": RANDOM.integers(-128, 128, (2, 5000)).astype(np.float64),
@@ -28,7 +28,7 @@ def losses(samples: np.ndarray, grid: Grid):
     info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [samples.shape[1]]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", info[:1], info[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    found = calibrate(model, {"x": grid, "y": grid}, values).losses
+    found = losses_of(model, {"x": grid, "y": grid}, values)
     return found, np.concatenate([one["x"] for one in values])
 
 
@@ -63,7 +63,7 @@ def test_values_that_are_not_finite_are_refused(bad: float) -> None:
 
 
 def histogram(values: np.ndarray) -> Histogram:
-    found = Histogram(GRIDS["free"])
+    found = Histogram()
     assert found.add(values.astype(np.float32))
     return found
 
@@ -73,7 +73,7 @@ def histogram(values: np.ndarray) -> Histogram:
 def test_a_zero_point_halves_the_step_behind_a_relu_and_silu(method: CalibrationMethod, low: float) -> None:
     """It would catch a zero point that int8 does not hold, or whose range does not begin where the values do."""
     values, grid = np.maximum(np.random.default_rng(5).standard_normal(100_000), low), GRIDS["free"]
-    loss, centred = histogram(values).loss(method, shifts=True), histogram(values).loss(method)
+    loss, centred = histogram(values).loss(grid, method, shifts=True), histogram(values).loss(grid, method)
     assert set(centred.zero_points.values()) == {0}
     index = min(loss.errors, key=loss.errors.__getitem__)
     zero_point = loss.zero_points[index]
@@ -84,13 +84,13 @@ def test_a_zero_point_halves_the_step_behind_a_relu_and_silu(method: Calibration
 
 
 def test_what_lies_on_both_sides_of_zero_gets_no_zero_point() -> None:
-    assert set(histogram(RANDOM.standard_normal(9999)).loss(shifts=True).zero_points.values()) == {0}
+    assert set(histogram(RANDOM.standard_normal(9999)).loss(GRIDS["free"], shifts=True).zero_points.values()) == {0}
 
 
 @pytest.mark.parametrize("method", ["minmax", "percentile", "entropy", "mse"])
 def test_zeros_alone_have_no_error(method: CalibrationMethod) -> None:
     """It would catch a range of nothing that is divided by, which a warning makes an error here."""
-    assert set(histogram(np.zeros(99)).loss(method, shifts=True).errors.values()) == {0.0}
+    assert set(histogram(np.zeros(99)).loss(GRIDS["free"], method, shifts=True).errors.values()) == {0.0}
 
 
 def test_methods_hold_as_much_as_they_say() -> None:
@@ -98,7 +98,7 @@ def test_methods_hold_as_much_as_they_say() -> None:
     values = RANDOM.standard_t(4, 200_000)
     held = {}
     for method in ("minmax", "percentile", "entropy", "mse"):
-        loss = histogram(values).loss(method)
+        loss = histogram(values).loss(GRIDS["free"], method)
         held[method] = 127 * GRIDS["free"].scale(min(loss.errors, key=loss.errors.__getitem__))
     largest, ends = np.abs(values).max(), np.abs(np.quantile(values, [1e-4, 1 - 1e-4])).max()
     assert largest <= held["minmax"] <= 2 * largest
@@ -112,11 +112,27 @@ def test_some_elements_tell_of_all(axis: int) -> None:
     """It would catch a choice that leaves out columns, rows or channels, and errors that are those of the few."""
     values = RANDOM.standard_normal((64, 96, 80))
     np.moveaxis(values, axis, 0)[-1] *= 7  # a border, a channel
-    some, exact = Histogram(GRIDS["free"], most=1 << 14), Histogram(GRIDS["free"], most=values.size)
+    some, exact = Histogram(most=1 << 14), Histogram(most=values.size)
     for found in (some, exact):
         assert found.add(values.astype(np.float32))
-    few, all_of_them = some.loss(), exact.loss()
+    few, all_of_them = some.loss(GRIDS["free"]), exact.loss(GRIDS["free"])
     assert few.energy == pytest.approx(all_of_them.energy, rel=0.1)
     assert list(few.errors) == list(all_of_them.errors)
     best = min(few.errors, key=few.errors.__getitem__)
     assert all_of_them.errors[best] < 1.02 * min(all_of_them.errors.values())
+
+
+@pytest.mark.parametrize("sizes", [(1e-3, 1, 0.1, 30, 2), (0, 0, 0, 0, 0, 1e-9)])
+@pytest.mark.parametrize("base", FEW)
+def test_more_values_than_are_kept_lose_nothing(base: float, sizes: tuple[float, ...]) -> None:
+    """It would catch bins that are joined wrongly as values grow, and kept values that are counted twice or never."""
+    random, found, values = np.random.default_rng(7), Histogram(), []
+    for size in sizes:
+        values.append((random.standard_normal(110_000) * size).astype(np.float32))
+        assert found.add(values[-1])
+    grid = GRIDS["power of two"].with_base(base)
+    loss, every = found.loss(grid), np.concatenate(values)
+    assert loss == found.loss(grid)
+    assert loss.energy == pytest.approx(np.square(every, dtype=np.float64).sum(), rel=1e-12)
+    for index in [*loss.errors][::20]:
+        assert loss.errors[index] == pytest.approx(error_of(every, grid.scale(index)), rel=0.02)

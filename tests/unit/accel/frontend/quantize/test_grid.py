@@ -88,3 +88,18 @@ def test_values_become_steps(dtype: type, size: int) -> None:
     assert found.dtype == dtype
     limits = np.iinfo(dtype)
     np.testing.assert_array_equal(found, np.clip(np.rint(values.astype(float) / 0.03), limits.min, limits.max))
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7), (2, 700, 100)])
+def test_errors_are_shares_of_the_energy(shape: tuple[int, ...]) -> None:
+    """It would catch weights that are counted with others' squares, and levels that are rounded to another integer."""
+    random, grid = np.random.default_rng(1), GRIDS["free"]
+    values = random.standard_normal(shape).astype(np.float32)
+    squares = random.random((shape[0], 1, shape[2])).astype(np.float32)
+    energy = float((squares * values**2).sum())
+    found = grid.errors(values, squares)
+    assert list(found) == grid.candidates(float(np.abs(values).max()))
+    for index, error in found.items():
+        steps = values / grid.scale(index)
+        off = (np.clip(np.rint(steps), -127, 127) - steps) * grid.scale(index)
+        assert error == pytest.approx(float((squares * off**2).sum()) / energy, rel=0.02, abs=1e-6)

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from accel.frontend.quantize.activation_calibration import calibrate
 from accel.frontend.quantize.scale_grid import GRIDS, Scales
+from tests.helpers.models.calibrated import losses_of
 
 
 def identity() -> onnx.ModelProto:
@@ -25,7 +25,7 @@ def test_the_histogram_of_huge_values_is_as_small_as_any_and_prefers_a_wide_scal
     values = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
     samples = [{"x": values}, {"x": np.where(np.arange(1000) % 7, values, -np.float32(largest))}]
     tracemalloc.start()
-    loss = calibrate(identity(), {"x": GRIDS[scales]}, samples).losses["x"]
+    loss = losses_of(identity(), {"x": GRIDS[scales]}, samples)["x"]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 32 << 20  # bins up to 3e38 as narrow as the widest scale wants took 19 GB

@@ -91,9 +91,10 @@ def test_windows_are_what_a_convolution_reads(groups: int, attributes: dict[str,
     model, layer = layer_of("Conv", weight, (1, 4, 7, 7), out, group=groups, **attributes)
     data = random.standard_normal((1, 4, 7, 7)).astype(np.float32)
     (expected,) = run_onnx(model, {"x": data})
-    inputs = InputMoments(layer, 1).inputs(data)
-    sums = np.einsum("giw,goi->gow", inputs, layer.group_rows).reshape(expected.shape)
-    np.testing.assert_allclose(sums, expected, rtol=1e-4, atol=1e-5)
+    moments = InputMoments(layer, 2)
+    for sample in (data, -data):
+        sums = np.einsum("giw,goi->gow", moments.inputs(sample), layer.group_rows).reshape(expected.shape)
+        np.testing.assert_allclose(sums, expected if sample is data else -expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("groups", "taps"), [(1, 2), (2, 2), (4, 3)])
