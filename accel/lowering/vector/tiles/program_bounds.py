@@ -71,7 +71,7 @@ def program_bound(program: VectorProgram, target: Target) -> ProgramBound:
     moving: dict[str, list[float]] = {"load": [], "store": []}
     bus = begins = 0.0
     for statement in program.parsed:
-        if statement.combiner is None and statement.value == statement.target:
+        if statement.changes_nothing:
             continue
         meaning = operations.first(statement, program)
         instruction = meaning.instruction

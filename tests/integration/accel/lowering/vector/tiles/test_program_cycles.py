@@ -11,7 +11,7 @@ from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.pipeline import lower_region, region_words
 from accel.lowering.vector.tiles.program_bounds import program_bound
 from accel.lowering.vector.tiles.program_cycles import ProgramCycles
-from accel.lowering.vector.tiles.program_tiles import best_tile
+from accel.lowering.vector.tiles.program_tiles import BestTiles
 from accel.region.kinds import VectorRegion
 from accel.region.vector_program import VectorProgram, VectorTensor
 
@@ -67,7 +67,7 @@ def test_estimates_are_near_the_clock(npu: Target, tile: int, contexts: int) -> 
 
 @pytest.mark.parametrize(("rows", "columns"), [(128, 197), (40, 33), (1000, 17)])
 def test_the_best_tiles_are_near_the_bound(npu: Target, rows: int, columns: int) -> None:
-    found = best_tile(softmax(rows, columns), None, npu, lambda _tile: True)
+    found = npu.derived(BestTiles).of(softmax(rows, columns), None, {})
     assert found is not None
     bound, cycles = program_bound(found, npu), clock(found, npu)
     assert bound.in_tiles <= cycles <= 1.3 * bound.in_tiles
