@@ -17,7 +17,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.target import Target
 from accel.expression.cost_expression import parse_cost
-from accel.expression.syntax_tree import Literal, Statement, walk
+from accel.expression.syntax_tree import Binary, Literal, Statement, walk
 from accel.lowering.inject.hardware_loops import most_iterations
 from accel.lowering.kinds.program_operations import ProgramOperations
 from accel.lowering.vector.tiles.bounds_of_arrival import Needed, bound_of_arrival, bound_of_bus
@@ -63,7 +63,7 @@ def program_bound(program: VectorProgram, target: Target, views: Views = ()) -> 
     needed: list[Needed] = []
     lying = dict(zip((tensor.name for tensor in program.in_dram), views, strict=False))
     for statement in program.parsed:
-        if statement.changes_nothing:
+        if _is_left_out(statement):
             continue
         meaning = operations.first(statement, program)
         instruction = meaning.instruction
@@ -81,6 +81,16 @@ def program_bound(program: VectorProgram, target: Target, views: Views = ()) -> 
         units[instruction.unit] = units.get(instruction.unit, 0.0) + cycles
     arrival = 0.0 if program.stream is not None else bound_of_arrival(needed)
     return ProgramBound(units, bound_of_bus(needed), arrival)
+
+
+def _is_left_out(statement: Statement) -> bool:
+    """Whether lowering makes no instruction of a statement: of one that changes nothing, or adds zero in place."""
+    value = statement.value
+    if isinstance(value, Binary) and isinstance(value.right, Literal):
+        neutral = {"+": 0, "-": 0, "*": 1, "/": 1}.get(value.operator)
+        if neutral is not None and value.right.value == neutral:
+            value = value.left
+    return statement.combiner is None and value == statement.target
 
 
 def _copied(
@@ -154,8 +164,10 @@ def _computed(
     own_loops = [min(most, reduced if stay else every // reduced) for most, stay in zip(widest, stays, strict=True)]
     of_wide, of_own = costs(wide), costs(own_loops)
     fastest = float((of_wide[0] / of_wide[1]).min())
-    begin = max(float((of_own[0] - fastest * of_own[1]).min()), 0.0)
-    element = accelerator.memory(instruction.operands[written].memory).element_count
+    possible = of_own[1] <= every
+    begin = max(float((of_own[0] - fastest * of_own[1])[possible].min()), 0.0)
+    memories = (accelerator.memory(operand.memory) for operand in instruction.operands.values())
+    element = max(memory.element_count for memory in memories)  # a sum of one number takes in as many as another has
     return every * fastest / element + begin, begin
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from accel.accelerator.target import Target
-from accel.catalog.load_accelerator import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.isa.decode import decode
 from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.pipeline import lower_region, region_words
@@ -14,6 +14,7 @@ from accel.lowering.vector.tiles.program_cycles import ProgramCycles
 from accel.lowering.vector.tiles.program_tiles import BestTiles
 from accel.region.kinds import VectorRegion
 from accel.region.vector_program import VectorProgram, VectorTensor
+from tests.helpers.documents.random_vector_machines import random_vector_machine
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +83,28 @@ def test_a_bound_is_of_lanes_or_of_bytes(npu: Target) -> None:
     assert lanes <= bound.units["vector"] <= 1.02 * lanes + 8 * 16
     assert bound.units["load"] == 100 + elements * 4 / 32
     assert bound.throughput == max(bound.bus, *bound.units.values())
+
+
+def test_a_sum_takes_in_as_many_numbers_as_an_element_has() -> None:
+    """Would catch a bound of one number an iteration, where rows of four go into a sum that is one number."""
+    target, at = Target(parse_accelerator(random_vector_machine(16))), "[a0, a1]"
+    program = VectorProgram(
+        extents=(8, 48),
+        tile=(8, 48),
+        tensors=(
+            VectorTensor("x", "float32", (0, 1)),
+            VectorTensor("y", "float32", (0, 1)),
+            VectorTensor("b0", "float32", (0, 1), "v"),
+            VectorTensor("b1", "float32", (0,), "s"),
+        ),
+        results=1,
+        statements=(
+            f"b0{at} = x{at}",
+            "b1[a0] = 0.0",
+            f"b1[a0] += b0{at}",
+            f"b0{at} = b0{at} - b1[a0]",
+            f"y{at} = b0{at}",
+        ),
+        contexts=1,
+    )
+    assert program_bound(program, target).cycles <= clock(program, target)
