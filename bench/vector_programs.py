@@ -1,9 +1,8 @@
 """How near vector programs come to their bounds: single operators of several shapes, and blocks of transformers.
 
-Each vector program is timed as a launch by itself, and its cycles are given as multiples of two bounds: what its
-statements need however it is cut (lanes, reads and writes), and what a program of equal tiles needs, of which the first
-has a load and the last a store alone (``accel/lowering/vector/tiles/program_bounds.py``). Beside them stand cycles of
-its units.
+Each vector program is timed as a launch by itself, and its cycles are given as multiples of what its statements need
+however it is cut: of lanes, reads and writes alone, and of the bound, which knows latencies and what waits for operands
+too (``accel/lowering/vector/tiles/program_bounds.py``). Beside them stand cycles of its units.
 
 ``python bench/vector_programs.py [PATTERN] [--accelerator NAME]``: of the cases that a pattern is found in, the worst
 programs first.
@@ -54,8 +53,8 @@ class Measured:
     name: str
     count: int
     cycles: int
+    throughput: float
     bound: float
-    in_tiles: float
     busy: dict[str, int]
     tile: Shape
     extents: Shape
@@ -151,24 +150,23 @@ def measure(case: str, model: onnx.ModelProto, target: Target) -> list[Measured]
             continue
         words = region_words(lowered, accelerator)
         timing = family.time(decode(accelerator, words if arranged is None else arranged(words)[0]), {})
-        bound, info, program = program_bound(region.shape, target), infos[str(run.var.name)], region.shape
+        bound, info, program = program_bound(region.shape, target, region.views), infos[str(run.var.name)], region.shape
         busy = {unit: cycles for unit, cycles in timing.busy.items() if cycles} | {"bus": round(bound.bus)}
         found[key] = Measured(
-            case, info.name, 1, timing.cycles, bound.cycles, bound.in_tiles, busy, program.tile, program.extents
+            case, info.name, 1, timing.cycles, bound.throughput, bound.cycles, busy, program.tile, program.extents
         )  # fmt: skip
     return [Measured(**{**vars(each), "count": counts[key]}) for key, each in found.items()]
 
 
 def _line(programs: Sequence[Measured]) -> str:
     """The programs of a case together."""
-    sums = np.array([[each.cycles, each.bound, each.in_tiles] for each in programs]) * np.array(
+    sums = np.array([[each.cycles, each.throughput, each.bound] for each in programs]) * np.array(
         [[each.count] for each in programs]
     )
-    cycles, bound, ends = sums.sum(axis=0)
-    worst = max(programs, key=lambda each: each.cycles / each.in_tiles)
-    times = worst.cycles / worst.bound, worst.cycles / worst.in_tiles
-    figures = f"{programs[0].case:28}{cycles:10,.0f}{cycles / bound:8.2f}{cycles / ends:8.2f}"
-    return f"{figures}   {times[0]:.2f} {times[1]:.2f} {worst.name} ({worst.cycles:,} cycles)"
+    cycles, throughput, bound = sums.sum(axis=0)
+    worst = max(programs, key=lambda each: each.cycles / each.bound)
+    figures = f"{programs[0].case:28}{cycles:10,.0f}{cycles / throughput:8.2f}{cycles / bound:8.2f}"
+    return f"{figures}   {worst.cycles / worst.bound:.2f} {worst.name} ({worst.cycles:,} cycles)"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -180,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--worst", type=int, default=20)
     given = parser.parse_args(arguments)
     target, every = Target(load_accelerator(given.accelerator)), list[Measured]()
-    print(f"{'':28}{'cycles':>10}{'/bound':>8}{'/tiles':>8}   its worst program")
+    print(f"{'':28}{'cycles':>10}{'/lanes':>8}{'/bound':>8}   its worst program")
     for case, build in cases():
         if not re.search(given.pattern, case):
             continue
@@ -192,9 +190,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(_line(programs) if programs else f"{case:28}no vector program", flush=True)
         every += programs
     print("\nthe worst")
-    for each in sorted(every, key=lambda each: -each.cycles / each.in_tiles)[: given.worst]:
+    for each in sorted(every, key=lambda each: -each.cycles / each.bound)[: given.worst]:
         shares = ", ".join(f"{unit} {cycles:,}" for unit, cycles in each.busy.items())
-        figures = f"{each.cycles / each.bound:6.2f}{each.cycles / each.in_tiles:6.2f}{each.cycles:9,}"
+        figures = f"{each.cycles / each.throughput:6.2f}{each.cycles / each.bound:6.2f}{each.cycles:9,}"
         print(f"{figures}  {each.case}: {each.name} {each.extents} in {each.tile}; {shares}")
 
 

@@ -269,6 +269,10 @@ class Statement:
     value: Expression
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return f"{self.target} {self.combiner or ''}= {self.value}"
 
     def with_accesses(self, access: Callable[[Access], Access]) -> "Statement":
@@ -280,6 +284,11 @@ class Statement:
         return Statement(access(self.target), self.combiner, with_leaves(self.value, leaf))
 
     @property
+    def changes_nothing(self) -> bool:
+        """Whether the target is given what it holds."""
+        return self.combiner is None and self.value == self.target
+
+    @property
     def updates(self) -> bool:
         """Whether what the target held is combined with the value."""
         return self.combiner is not None
@@ -288,6 +297,11 @@ class Statement:
     def accesses(self) -> tuple[Access, ...]:
         """Every read on the right, in order."""
         return tuple(node for node in walk(self.value) if isinstance(node, Access))
+
+    @cached_property
+    def elements(self) -> tuple[Access, ...]:
+        """The elements that are named, each once, the target's first."""
+        return tuple(dict.fromkeys((self.target, *self.accesses)))
 
     @cached_property
     def operands(self) -> tuple[str, ...]:

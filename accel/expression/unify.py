@@ -87,7 +87,16 @@ def tvm_value(statement: Statement, tensors: Mapping[str, TensorType], leaf: Lea
     Raises:
         ExpressionError: it does not fit its tensors.
     """
-    return tvm_form(check_statement(replace(statement, combiner=None), tensors, {}).value, leaf)
+    names = (statement.target.name, *statement.operands)
+    types = tuple((name, tensors[name]) for name in names if name in tensors)
+    return tvm_form(_typed(str(statement), replace(statement, combiner=None), types).value, leaf)
+
+
+@functools.lru_cache(maxsize=4096)  # statements of like programs are asked for again and again
+def _typed(text: str, statement: Statement, types: tuple[tuple[str, TensorType], ...]) -> Typed:
+    """A statement with the type of each node; its ``text`` tells 1 from 1.0, and 0.0 from -0.0."""
+    del text
+    return check_statement(statement, dict(types), {})
 
 
 def tvm_store(statement: Statement, tensors: Mapping[str, TensorType], leaf: Leaf) -> tirx.BufferStore:

@@ -92,7 +92,11 @@ class VectorProgram:
 
     def tensor(self, name: str) -> VectorTensor:
         """Returns the tensor of a name."""
-        return next(tensor for tensor in self.tensors if tensor.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, VectorTensor]:
+        return {tensor.name: tensor for tensor in self.tensors}
 
     def dram_shape(self, tensor: VectorTensor) -> tuple[int, ...]:
         """Returns the shape of a tensor in DRAM."""
@@ -131,7 +135,7 @@ class VectorProgram:
     @cached_property
     def shared(self) -> frozenset[str]:
         """The buffers that are loaded once for all tiles, by name."""
-        return loaded_once(self.parsed, {tensor.name: tensor for tensor in self.tensors}, self.cut)
+        return loaded_once(self.parsed, self._by_name, self.cut)
 
 
 def loaded_once(

@@ -56,7 +56,7 @@ def planned_program(
             tiles=math.prod(counts),
             contexts=program.contexts,
             statements=list(program.statements),
-            lower_bound=math.ceil(program_bound(program, target).cycles),
+            lower_bound=math.ceil(program_bound(program, target, region.views).cycles),
             stream=None if stream is None else PlannedStream(axis=stream.axis, first=stream.first, last=stream.last),
         ),
         estimated_cycles=cycles,

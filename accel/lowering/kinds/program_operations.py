@@ -1,6 +1,6 @@
 """Which operations do the statements of vector programs: each statement is matched once a target."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tvm import tirx
@@ -30,11 +30,13 @@ class DoneAlike:
         combiner: of the statement.
         accesses: tensors and indices, the target's first.
         ways: each operation that does it, of those that cost the same the first, and its operands.
+        left_out: whether it changes nothing.
     """
 
     combiner: Combiner | None
     accesses: tuple[str, ...]
     ways: tuple[tuple[int, Operands], ...]
+    left_out: bool
 
 
 class ProgramOperations:
@@ -44,6 +46,7 @@ class ProgramOperations:
         self._target = target
         self._places = {id(meaning): place for place, meaning in enumerate(target.semantics)}
         self._priced = _first_of_a_price(target)
+        self._asked: dict[tuple[str, tuple[VectorTensor, ...]], list[tuple[int, Operands]]] = {}
         self._known: dict[tuple[str, tuple[VectorTensor, ...]], list[tuple[int, Operands]]] = {}
 
     def first(self, statement: Statement, program: VectorProgram) -> Semantics:
@@ -67,7 +70,7 @@ class ProgramOperations:
         Raises:
             CompileError: there is none.
         """
-        meaning, elements = self.first(statement, program), _elements(statement)
+        meaning, elements = self.first(statement, program), statement.elements
         found = {meaning.typed.statement.target.name: statement.target}
         return found | {name: elements[number] for name, number in self._ways(statement, program)[0][1]}
 
@@ -79,20 +82,30 @@ class ProgramOperations:
         return tuple(
             DoneAlike(
                 statement.combiner,
-                tuple(map(str, _elements(statement))),
+                tuple(map(str, statement.elements)),
                 tuple((self._priced[place], operands) for place, operands in self._ways(statement, program)),
+                statement.changes_nothing,
             )
             for statement in program.parsed
         )
 
     def _ways(self, statement: Statement, program: VectorProgram) -> list[tuple[int, Operands]]:
-        """The operations that do a statement, by their places among all, with their operands.
+        """The operations that do a statement, by their places among all, with their operands."""
+        tensors = tuple(program.tensor(element.name) for element in statement.elements)
+        asked = str(statement), tensors
+        if statement.looked_up or asked not in self._asked:
+            self._asked[asked] = self._ways_over(statement, tensors, program)
+        return self._asked[asked]
+
+    def _ways_over(
+        self, statement: Statement, tensors: Sequence[VectorTensor], program: VectorProgram
+    ) -> list[tuple[int, Operands]]:
+        """The operations that do a statement over tensors of a program.
 
         Where its elements lie in their tensors is nothing to them, but for tables.
         """
-        elements = _elements(statement)
+        elements = statement.elements
         names = {element: f"e{number}" for number, element in enumerate(elements)}
-        tensors = [program.tensor(element.name) for element in elements]
         if not statement.looked_up:
             statement = statement.with_accesses(lambda access: Access(names[access], ()))
             tensors = [
@@ -116,7 +129,7 @@ class ProgramOperations:
             return apart[leaf]
 
         store = tvm_store(statement, {name: _type(tensor, program) for name, tensor in tensors.items()}, element)
-        numbers = {apart[leaf].source: number for number, leaf in enumerate(_elements(statement))}
+        numbers = {apart[leaf].source: number for number, leaf in enumerate(statement.elements)}
         return [
             (
                 self._places[id(match.meaning)],
@@ -124,11 +137,6 @@ class ProgramOperations:
             )
             for match in matching_operations(store, self._target.semantics, self._target)
         ]
-
-
-def _elements(statement: Statement) -> tuple[Access, ...]:
-    """The elements that a statement names, each once, its target's first."""
-    return tuple(dict.fromkeys((statement.target, *statement.accesses)))
 
 
 def _type(tensor: VectorTensor, program: VectorProgram) -> TensorType:

@@ -14,7 +14,7 @@ from accel.accelerator.memories import Memory
 from accel.accelerator.target import Target
 from accel.expression.element_types import CAST_TO, limits
 from accel.expression.syntax_tree import Access, Call, Cast, Expression, Literal, Statement
-from accel.lowering.vector.tiles.program_tiles import best_tile
+from accel.lowering.vector.tiles.program_tiles import BestTiles
 from accel.region.affine_view import AffineView
 from accel.region.kinds import VectorRegion
 from accel.region.vector_program import VectorProgram, VectorTensor, axis_name
@@ -44,7 +44,7 @@ def movement_programs(source: AffineView, result: AffineView, dtype: str, target
             orders = dict.fromkeys([(there, here), (there, there), (here, here)])
             for loaded, stored in orders:
                 program = _program(extents, dtype, memory, (loaded, stored), narrow)
-                cut = best_tile(program, stored, target, lambda _tile: True, views)
+                cut = target.derived(BestTiles).of(program, stored, {}, views)
                 if cut is not None:
                     yield VectorRegion(cut, views)
 

@@ -1,12 +1,12 @@
 """Orders of a vector program: along which axis its buffers are dense, and how it is cut, by how its tensors lie."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Access
-from accel.lowering.vector.tiles.program_tiles import best_tile
+from accel.lowering.vector.tiles.program_tiles import BestTiles, Parts, suits
 from accel.region.affine_view import AffineView
 from accel.region.kinds import VectorRegion
 from accel.region.vector_program import UNIT, VectorProgram, axis_name
@@ -36,7 +36,7 @@ def result_orders(region: VectorRegion, place: int) -> Iterator[tuple[int, ...]]
 def orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
     """Yields a region in the orders in which its tensors lie; as it stands, if its tiles suit its views, first."""
     program, parts = region.shape, _parts(region)
-    if all(_suits(program.tile[axis], extent, parts.get(axis, ())) for axis, extent in enumerate(program.extents)):
+    if suits(program.tile, program.extents, parts):
         yield region
     else:
         natural = _in_order(region, None, parts, target)
@@ -59,31 +59,21 @@ def _steps(view: AffineView) -> list[float]:
     return found
 
 
-def _parts(region: VectorRegion) -> Mapping[int, tuple[int, ...]]:
-    """Of each axis how many elements are one behind the other where a tensor lies, before it goes on elsewhere."""
+def _parts(region: VectorRegion) -> Parts:
+    """The parts of each axis."""
     found: dict[int, tuple[int, ...]] = {}
     for tensor, view in zip(region.shape.in_dram, region.views, strict=False):
         for axis, atoms in zip(tensor.axes, view.atoms if view is not None else (), strict=False):
             inner = tuple(math.prod(atoms[place:]) for place in range(1, len(atoms)))
             found[axis] = (*found.get(axis, ()), *inner)
+    found.pop(UNIT, None)
     return found
 
 
-def _suits(tile: int, extent: int, parts: Sequence[int]) -> bool:
-    return tile == extent or all(tile % part == 0 or part % tile == 0 for part in parts)
-
-
-def _in_order(
-    region: VectorRegion, order: Sequence[int] | None, parts: Mapping[int, Sequence[int]], target: Target
-) -> VectorProgram | None:
+def _in_order(region: VectorRegion, order: Sequence[int] | None, parts: Parts, target: Target) -> VectorProgram | None:
     """The program with its buffers dense along the last axes of ``order``, and cut along the first."""
-    extents = region.shape.extents
-
-    def fits(tile: Sequence[int]) -> bool:
-        return all(_suits(tile[axis], extents[axis], own) for axis, own in parts.items() if axis != UNIT)
-
     program = region.shape if order is None else _dense_along(region.shape, order)
-    return best_tile(program, order, target, fits, region.views)
+    return target.derived(BestTiles).of(program, order, parts, region.views)
 
 
 def _dense_along(program: VectorProgram, order: Sequence[int]) -> VectorProgram:

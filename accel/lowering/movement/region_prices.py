@@ -1,18 +1,23 @@
 """What regions cost: cycles, each kind of region once."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
 from accel.accelerator.target import Target
+from accel.errors import CompileError
 from accel.lowering.ir.function_attributes import dump_region, flat_views, without_numbers
 from accel.lowering.ir.known_prices import KnownPrices
 from accel.lowering.kinds.program_operations import DoneAlike, ProgramOperations
 from accel.lowering.movement.movement_programs import movement_programs
 from accel.lowering.movement.program_orders import orders_of
+from accel.lowering.vector.tiles.program_cycles import ProgramCycles
 from accel.region.affine_view import AffineView
 from accel.region.kinds import AnyRegion, Prices, VectorRegion, Views
 from accel.region.vector_program import VectorProgram
+
+_FAR = 2.0  # times the least estimate; where estimates were compared with the clock, none was a fifth from it
 
 Move = tuple[AffineView, AffineView, str]
 """A tensor as it lies where it is, as it shall lie, and the type of its elements."""
@@ -27,6 +32,7 @@ class RegionPrices:
     def __init__(self, target: Target, prices: Prices) -> None:
         self._target = target
         self._operations = target.derived(ProgramOperations)
+        self._estimates = target.derived(ProgramCycles)
         self._known: dict[str, tuple[int, int] | None] = {}
         self._priced_as_done = KnownPrices(prices, self._form)  # of programs that are done alike one is asked for
         self._priced = KnownPrices(self._priced_as_done, without_numbers)
@@ -45,7 +51,7 @@ class RegionPrices:
             if key not in orders:
                 orders[key] = list(orders_of(region, self._target))
         programs = {move: list(movement_programs(*move, self._target)) for move in moves if move not in self._moving}
-        self._priced([each for several in (*orders.values(), *programs.values()) for each in several])
+        self._priced([each for several in (*orders.values(), *programs.values()) for each in self._near(several)])
         self._known |= {key: self._cheapest(several) for key, several in orders.items()}
         for move, several in programs.items():
             found = self._cheapest(several)
@@ -95,9 +101,31 @@ class RegionPrices:
         return self._moving[key]
 
     def _cheapest(self, regions: Sequence[VectorRegion]) -> tuple[int, int] | None:
-        """The cycles of the cheapest, and its place; the first of several."""
-        priced = enumerate(self._priced(regions))
-        return min(((cycles, place) for place, cycles in priced if cycles is not None), default=None)
+        """The cycles of the cheapest, and its place; the first of several.
+
+        Those that are estimated to take far longer are priced where no other can be compiled.
+        """
+        near = self._near(regions)
+        for several in (near, regions) if len(near) < len(regions) else (regions,):
+            priced = zip(several, self._priced(several), strict=True)
+            cycles = {id(region): found for region, found in priced if found is not None}
+            if cycles:
+                return min((cycles[id(each)], place) for place, each in enumerate(regions) if id(each) in cycles)
+        return None
+
+    def _near(self, regions: Sequence[VectorRegion]) -> list[VectorRegion]:
+        """Of ways to do the same those that are not estimated to take far longer than another."""
+        if len(regions) < 2 or any(each.shape.stream is not None for each in regions):
+            return list(regions)
+        estimates = [self._estimate(each) for each in regions]
+        return [each for each, cycles in zip(regions, estimates, strict=True) if cycles <= _FAR * min(estimates)]
+
+    def _estimate(self, region: VectorRegion) -> float:
+        """The cycles of a region as tiles are chosen by them; infinitely many where no instruction does a statement."""
+        try:
+            return self._estimates.of(region.shape, region.views)
+        except CompileError:
+            return math.inf
 
     def can(self, region: AnyRegion) -> bool:
         """Returns whether instructions do a region with the numbers that it has.

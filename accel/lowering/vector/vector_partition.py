@@ -124,7 +124,7 @@ class _Placement:
         self._host_nodes, self._priced = host_nodes, priced
         self._fused = {each.members[-1]: each for each in fused}
         self._tiles: dict[str, list[tuple[float, VectorProgram]]] = {}
-        self._cuts: dict[str, VectorProgram] = {}
+        self._cuts: dict[str, VectorProgram | None] = {}
         self._in_fused = {var for each in fused for var in each.members}
         self._results = set(main_results(main))
         self._readers: dict[relax.Expr, list[relax.Expr]] = defaultdict(list)
@@ -326,7 +326,7 @@ class _Placement:
         alone = Group(self._home)
         self._join(alone, var, operator, given)
         statements, _, _ = self._statements(alone)
-        program = cut_program(statements, self._target)
+        program = self._cut(statements)
         if program is None:
             return False
         cycles, otherwise = self._priced([VectorRegion(program), region])
@@ -428,20 +428,20 @@ class _Placement:
         statements = in_fewer_statements(statements, self._target)
         found = self._priced_programs(statements) if statements.is_priced else []
         if not found:
-            return self._cut(statements)
+            program = self._cut(statements)
+            assert program is not None, "the smallest tile fits"
+            return program
         cycles = self._priced([VectorRegion(program) for _, program in found])
         known = [(price, number) for number, price in enumerate(cycles) if price is not None]
         return found[min(known)[1] if known else 0][1]
 
-    def _cut(self, statements: Statements) -> VectorProgram:
-        """A program in its best tiles, which are those of one that differs in numbers alone."""
+    def _cut(self, statements: Statements) -> VectorProgram | None:
+        """A program in its best tiles, which are those of one that differs in numbers alone; None if none fit."""
         key = FLOAT_TEXT.sub("0.0", repr(statements))
         if key not in self._cuts:
-            program = cut_program(statements, self._target)
-            assert program is not None, "the smallest tile fits"
-            self._cuts[key] = program
+            self._cuts[key] = cut_program(statements, self._target)
         known = self._cuts[key]
-        return replace(known, statements=placed(statements, known.cut).statements)
+        return None if known is None else replace(known, statements=placed(statements, known.cut).statements)
 
     def _priced_programs(self, statements: Statements) -> list[tuple[float, VectorProgram]]:
         """A program in the tiles that are estimated to be the best."""

@@ -71,7 +71,7 @@ class PlannedProgram(pydantic.BaseModel):
     )
     lower_bound: int = Field(
         description="cycles that it does not go below however it is cut: of the busiest unit, its instructions at "
-        "their fastest for all iterations, or of the bus, each tensor once"
+        "their fastest for all iterations, or of the bus, each tensor once, with the latencies of what all wait for"
     )
     stream: PlannedStream | None = Field(
         None,

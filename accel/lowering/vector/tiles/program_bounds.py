@@ -1,8 +1,8 @@
-"""What a vector program needs however it is cut: lanes, and bytes over the bus; the measure of its tiles and orders.
+"""What a vector program needs however it is cut: lanes, bytes over the bus, and what waits for the first operands.
 
-A unit does one instruction at a time, and each iteration takes its share of the fastest that the instruction can be,
-whatever the extents of its loops. Each operand is read and each result written once. A program that takes as long as
-the largest of these loses nothing to tiles, latencies, pipelines and waits.
+A unit does one instruction at a time, an instruction takes its share of the fastest that it can be for each iteration,
+whatever the extents of its loops, and what it takes besides; it starts when those have ended that make what it reads.
+Each operand is read and each result written once. No tiles, equal or not, and no order of instructions take less.
 """
 
 import itertools
@@ -17,97 +17,118 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.target import Target
 from accel.expression.cost_expression import parse_cost
-from accel.expression.syntax_tree import Literal, Statement, walk
+from accel.expression.syntax_tree import Binary, Literal, Statement, walk
 from accel.lowering.inject.hardware_loops import most_iterations
 from accel.lowering.kinds.program_operations import ProgramOperations
+from accel.lowering.vector.tiles.bounds_of_arrival import Needed, bound_of_arrival, bound_of_bus
+from accel.region.affine_view import AffineView
+from accel.region.kinds import Views
 from accel.region.vector_program import UNIT, VectorProgram
 from accel.util.arrays import Float64
-
-_MOST_TILES = 256  # that are thought of
 
 
 @dataclass(frozen=True)
 class ProgramBound:
-    """Cycles that no tiles of a program go below.
+    """Cycles that no program of some statements goes below.
 
     Attributes:
         units: of each unit: of what computes for all iterations, of what copies for one copy of each tensor.
-        bus: on a bus that units share, all copies together; 0 where they share none.
-        latency: of the shortest load, before its first element.
-        moved: cycles of the shortest load without that, and of the shortest store.
-        begins: beside its iterations of each instruction that computes, those of all statements.
-        computes: of the busiest unit that computes, with what is loaded.
+        bus: on a bus that units share, all copies together, behind the latency of the first; 0 where they share none.
+        arrival: of the unit that has the most left to do when operands have come, with the latencies of loads before
+            it and of what is behind it (:func:`accel.lowering.vector.tiles.bounds_of_arrival.bound_of_arrival`).
     """
 
     units: Mapping[str, float]
     bus: float
-    latency: float
-    moved: float
-    begins: float
-    computes: float
+    arrival: float
+
+    @property
+    def throughput(self) -> float:
+        """The largest of what lanes, reads and writes need."""
+        return max([*self.units.values(), self.bus])
 
     @property
     def cycles(self) -> float:
         """The largest of all."""
-        return max([*self.units.values(), self.bus])
-
-    @property
-    def in_tiles(self) -> float:
-        """The same for a program of equal tiles, of which the first has a load and the last a store alone.
-
-        The more there are the less is loaded and stored alone, and the more instructions begin.
-        """
-        tiles = np.arange(1, _MOST_TILES + 1)
-        alone = self.latency + self.moved / tiles
-        return max(self.cycles, float((alone + self.computes + (tiles - 1) * self.begins).min()))
+        return max(self.throughput, self.arrival)
 
 
-def program_bound(program: VectorProgram, target: Target) -> ProgramBound:
-    """Returns the bound of a program, its statements being what they are."""
+def program_bound(program: VectorProgram, target: Target, views: Views = ()) -> ProgramBound:
+    """Returns the bound of a program, its statements being what they are, and its tensors lying as ``views`` say.
+
+    What is not side by side in DRAM is copied in as many rows, as nothing is copied that no statement names.
+    """
     accelerator, operations = target.accelerator, target.derived(ProgramOperations)
     units: dict[str, float] = {}
-    computing: dict[str, float] = {}
-    latencies: dict[str, list[float]] = {"load": [], "store": []}
-    moving: dict[str, list[float]] = {"load": [], "store": []}
-    bus = begins = 0.0
+    needed: list[Needed] = []
+    lying = dict(zip((tensor.name for tensor in program.in_dram), views, strict=False))
     for statement in program.parsed:
-        if statement.combiner is None and statement.value == statement.target:
+        if _is_left_out(statement):
             continue
         meaning = operations.first(statement, program)
         instruction = meaning.instruction
         if isinstance(instruction, Copy):
-            cycles, beats = _copied(statement, program, instruction, accelerator)
-            least, _ = _cost_of_copy(instruction, 1, accelerator)
-            latencies[instruction.direction].append(least)
-            moving[instruction.direction].append(cycles - least)
-            bus += beats
+            cycles, beats = _copied(statement, program, instruction, lying, accelerator)
+            least, first_beats = _cost_of_copy(instruction, 1, accelerator)
+            latency = least - first_beats if instruction.direction == "load" else None
+            work, begin = max(cycles - least, 0.0), max(least - 1, 0.0)
+            needed.append(Needed(statement, instruction.unit, work, begin, least, beats, latency))
         else:
             assert isinstance(instruction, Compute)
             written = meaning.typed.statement.target.name
             cycles, begin = _computed(statement, program, instruction, written, accelerator)
-            if statement.accesses:  # what needs no load may be done ahead
-                computing[instruction.unit] = computing.get(instruction.unit, 0.0) + cycles
-                begins += begin
+            needed.append(Needed(statement, instruction.unit, cycles - begin, begin, begin))
         units[instruction.unit] = units.get(instruction.unit, 0.0) + cycles
-    latency = sum(min(each, default=0.0) for each in latencies.values())
-    moved = sum(min(each, default=0.0) for each in moving.values())
-    return ProgramBound(units, bus, latency, moved, begins, max(computing.values(), default=0.0))
+    arrival = 0.0 if program.stream is not None else bound_of_arrival(needed)
+    return ProgramBound(units, bound_of_bus(needed), arrival)
 
 
-def _copied(statement: Statement, program: VectorProgram, copy: Copy, accelerator: Accelerator) -> tuple[float, float]:
+def _is_left_out(statement: Statement) -> bool:
+    """Whether lowering makes no instruction of a statement: of one that changes nothing, or adds zero in place."""
+    value = statement.value
+    if isinstance(value, Binary) and isinstance(value.right, Literal):
+        neutral = {"+": 0, "-": 0, "*": 1, "/": 1}.get(value.operator)
+        if neutral is not None and value.right.value == neutral:
+            value = value.left
+    return statement.combiner is None and value == statement.target
+
+
+def _copied(
+    statement: Statement,
+    program: VectorProgram,
+    copy: Copy,
+    lying: Mapping[str, AffineView | None],
+    accelerator: Accelerator,
+) -> tuple[float, float]:
     """Cycles of one copy of a whole tensor, and those on a bus that units share."""
     names = (statement.target.name, *statement.operands)
     tensor = next(each for each in map(program.tensor, names) if not each.memory)
     scalars = math.prod(program.extents[axis] for axis in tensor.axes if axis != UNIT)
-    return _cost_of_copy(copy, scalars * np.dtype(tensor.dtype).itemsize, accelerator)
+    view = lying.get(tensor.name)
+    rows = 1 if view is None or copy.dimensions else scalars // _side_by_side(view)
+    return _cost_of_copy(copy, scalars * np.dtype(tensor.dtype).itemsize, accelerator, rows)
 
 
-def _cost_of_copy(copy: Copy, nbytes: int, accelerator: Accelerator) -> tuple[float, float]:
-    """Cycles of a copy of so many bytes in one row, and those on a bus that units share."""
+def _side_by_side(view: AffineView) -> int:
+    """How many elements are one behind the other in the buffer, of a view at the most."""
+    atoms = (atom for dimension in view.atoms for atom in dimension)
+    found = 1
+    for stride, extent in sorted(zip(view.strides, atoms, strict=True)):
+        if extent == 1 or stride < found:
+            continue
+        if stride > found:
+            break
+        found *= extent
+    return found
+
+
+def _cost_of_copy(copy: Copy, nbytes: int, accelerator: Accelerator, rows: int = 1) -> tuple[float, float]:
+    """Cycles of a copy of so many bytes in rows of as many, and those on a bus that units share."""
     size = copy.dram_bytes(accelerator.memory(copy.memory))
     known: dict[str, float] = {"bytes": nbytes, "elements": -(-nbytes // size)}
-    known |= {name: 1 for name in (copy.copy_fields.rows, *(each.extent for each in copy.dimensions)) if name}
-    known |= {name: -(-nbytes // size) for name in (copy.copy_fields.columns,) if name}
+    known |= {each.extent: 1 for each in copy.dimensions}
+    known |= {name: rows for name in (copy.copy_fields.rows,) if name}
+    known |= {name: -(-nbytes // (size * rows)) for name in (copy.copy_fields.columns,) if name}
     cycles = max(cost_of_one(copy.cycles or DEFAULT_CYCLES, copy, accelerator, known), 1.0)
     shares = copy.unit in accelerator.dram.shared_by
     beats = cost_of_one(copy.bus_cycles or BUS_CYCLES, copy, accelerator, known) if shares else 0.0
@@ -143,8 +164,10 @@ def _computed(
     own_loops = [min(most, reduced if stay else every // reduced) for most, stay in zip(widest, stays, strict=True)]
     of_wide, of_own = costs(wide), costs(own_loops)
     fastest = float((of_wide[0] / of_wide[1]).min())
-    begin = max(float((of_own[0] - fastest * of_own[1]).min()), 0.0)
-    element = accelerator.memory(instruction.operands[written].memory).element_count
+    possible = of_own[1] <= every
+    begin = max(float((of_own[0] - fastest * of_own[1])[possible].min()), 0.0)
+    memories = (accelerator.memory(operand.memory) for operand in instruction.operands.values())
+    element = max(memory.element_count for memory in memories)  # a sum of one number takes in as many as another has
     return every * fastest / element + begin, begin
 
 

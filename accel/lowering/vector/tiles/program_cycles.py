@@ -217,7 +217,7 @@ class ProgramCycles:
         """The statements but for those that change nothing."""
         lying = dict(zip((tensor.name for tensor in program.in_dram), views, strict=False))
         for statement in program.parsed:
-            if statement.combiner is None and statement.value == statement.target:
+            if statement.changes_nothing:
                 continue
             instruction = self._operations.first(statement, program).instruction
             form = self._form(statement, program, lying)

@@ -1,7 +1,7 @@
 """Tiles of a vector program: along which axes it is cut, and which tensors share a buffer on the chip."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from accel.accelerator.document import Accelerator, TokenSync
@@ -9,10 +9,19 @@ from accel.accelerator.memories import Memory
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.expression.syntax_tree import Access, Binary, Literal, Statement
+from accel.lowering.kinds.program_operations import DoneAlike, ProgramOperations
 from accel.lowering.vector.tiles.program_cycles import ProgramCycles
 from accel.region.kinds import Views
 from accel.region.tilings import tile_extents
 from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor, loaded_once
+
+Parts = Mapping[int, Sequence[int]]
+"""Of an axis how many elements are one behind the other where a tensor lies, before it goes on elsewhere."""
+
+_Alike = tuple[VectorProgram, tuple[DoneAlike, ...]]
+_CutAnew = tuple[_Alike, tuple[int, ...] | None, tuple[tuple[int, Sequence[int]], ...], Views]
+_Chosen = tuple[tuple[int, ...], int, tuple[int, ...]]
+"""The tiles, how many copies there are of each buffer, and the statements whose loops are turned."""
 
 _MOST_CONTEXTS = 3
 _MOST_TILES = 16  # times as many as the largest tiles that fit: loads and stores overlap but for so little then
@@ -60,32 +69,59 @@ def cut_program(whole: Statements, target: Target) -> VectorProgram | None:
         cut = tuple(axis for axis, extent in enumerate(whole.extents) if tile[axis] < extent)
         if cut not in uncut:
             uncut[cut] = placed(whole, cut)
-    return _cheapest(uncut, whole.rows, target, (), lambda _tile: True)
+    return _cheapest(uncut, whole.rows, target, (), {})
 
 
-def best_tile(
-    program: VectorProgram,
-    order: Sequence[int] | None,
-    target: Target,
-    suits: Callable[[Sequence[int]], bool],
-    views: Views = (),
+def suits(tile: Sequence[int], extents: Sequence[int], parts: Parts) -> bool:
+    """Returns whether tiles are of whole parts of each axis, or within one."""
+    return all(
+        tile[axis] == extents[axis] or all(tile[axis] % part == 0 or part % tile[axis] == 0 for part in own)
+        for axis, own in parts.items()
+    )
+
+
+class BestTiles:
+    """The tiles of a target's programs cut anew, chosen once for those that are done alike."""
+
+    def __init__(self, target: Target) -> None:
+        self._target, self._operations = target, target.derived(ProgramOperations)
+        self._known: dict[_CutAnew, _Chosen | None] = {}
+
+    def of(
+        self, program: VectorProgram, order: Sequence[int] | None, parts: Parts, views: Views = ()
+    ) -> VectorProgram | None:
+        """Returns a program cut anew, into the best tiles that suit its parts; None if none of them fits.
+
+        Args:
+            program: whose buffers stay as they are shared.
+            order: of its axes, along the first of which it is cut; None: in that of its results.
+            parts: of an axis how many elements are one behind the other before a tensor goes on elsewhere.
+            views: how its tensors lie in DRAM.
+        """
+        if any(map(sums_products, program.parsed)) or program.stream is not None:
+            return _best_tile(program, order, self._target, parts, views)
+        alike = replace(program, statements=()), self._operations.done_alike(program)
+        key = alike, None if order is None else tuple(order), tuple(sorted(parts.items())), views
+        if key not in self._known:
+            best = _best_tile(program, order, self._target, parts, views)
+            self._known[key] = None if best is None else (best.tile, best.contexts, best.turned)
+        chosen = self._known[key]
+        if chosen is None:
+            return None
+        tile, contexts, turned = chosen
+        return replace(program, tile=tile, contexts=contexts, turned=turned)
+
+
+def _best_tile(
+    program: VectorProgram, order: Sequence[int] | None, target: Target, parts: Parts, views: Views
 ) -> VectorProgram | None:
-    """Returns a program cut anew, into the best tiles that ``suits`` takes; None if none of them fits.
-
-    Args:
-        program: whose buffers stay as they are shared.
-        order: of its axes, along the first of which it is cut; None: in that of its results.
-        target: what it is for.
-        suits: whether tiles will do.
-        views: how its tensors lie in DRAM.
-    """
     tensors = {tensor.name: tensor for tensor in program.tensors}
     names = [tensor.name for tensor in program.in_dram]
     first = len(names) - program.results
     whole = Statements(
         program.extents, tensors, tuple(names[:first]), tuple(names[first:]), program.parsed, program.stream
     )
-    if whole.is_priced and suits(program.tile):
+    if whole.is_priced and suits(program.tile, program.extents, parts):
         return program
     if whole.stream is not None:  # whose tiles were chosen with its blocks
         return None
@@ -95,7 +131,7 @@ def best_tile(
         cut = tuple(axis for axis, extent in enumerate(program.extents) if tile[axis] < extent)
         if cut not in uncut:
             uncut[cut] = replace(program, tile=tile, contexts=2 if cut else 1)
-    return _cheapest(uncut, rows, target, views, suits)
+    return _cheapest(uncut, rows, target, views, parts)
 
 
 def _cheapest(
@@ -103,7 +139,7 @@ def _cheapest(
     rows: Sequence[int],
     target: Target,
     views: Views,
-    suits: Callable[[Sequence[int]], bool],
+    parts: Parts,
 ) -> VectorProgram | None:
     """The best of the tiles that fit and suit, of a program as it is where it is cut along some axes.
 
@@ -118,7 +154,7 @@ def _cheapest(
         lanes = lanes_of(uncut[cut].on_chip, accelerator)
         if few and _count(extents, tile) > _MOST_TILES * few:
             break
-        if not suits(tile) or any(tile[axis] % count for axis, count in lanes.items()):
+        if not suits(tile, extents, parts) or any(tile[axis] % count for axis, count in lanes.items()):
             continue
         for contexts in _contexts(uncut[cut], _count(extents, tile), accelerator):
             if fits(replace(uncut[cut], contexts=contexts), tile, accelerator):

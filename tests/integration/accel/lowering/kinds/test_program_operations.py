@@ -53,8 +53,9 @@ def test_an_operation_of_another_cost_is_not_done_alike() -> None:
         ("c[a0] = b[a0] + 3.0", "c[a0] = exp(b[a0])"),
         ("c[a0] = b[a0] + b[a0]", "c[a0] = b[a0] + 3.0"),
         ("c[a0] = b[a0] + 3.0", "b[a0] = b[a0] + 3.0"),
+        ("b[a0] = b[a0] + 3.0", "b[a0] = b[a0]"),
     ],
-    ids=["another instruction", "another operand", "another target"],
+    ids=["another instruction", "another operand", "another target", "nothing"],
 )
 def test_other_work_is_not_done_alike(one: str, other: str) -> None:
     """Would catch a program that is given the price of another one."""
