@@ -2,7 +2,8 @@
 
 What a launch reads and writes is in the L2 where all of it fits. Otherwise what is used again is still there if what is
 read and written in between fits with it: the data of a tile and the weights of its output channels between the steps,
-the whole image between two groups of output channels, all weights between two tiles of pixels.
+the whole image between two groups of output channels, all weights between two tiles of pixels. But of lines of weights
+that several tiles share all but one read count as misses: among other launches what the L2 has is theirs as well.
 """
 
 import math
@@ -64,13 +65,14 @@ def missed_lines(
     read = weights * np.where(kept | conv.uniform, 1, np.maximum(loads, 1))
     row = c.out_blocks * dim
     shared = np.where(stacks == 1, 1, 1 + (LINE_BYTES - np.gcd(row, LINE_BYTES)) / row)
+    again = weights * (shared - 1) * weights_in_rows  # of lines that several tiles read, which others may displace
     if weights_in_rows:
         read = read * shared
     written = 2 * results / LINE_BYTES * np.where(results_in_rows, shared, 1)  # each is read before it is written
     latency, line_cycles = _behind_l2(memory, int(np.min(everything)))
     return MissedLines(
         np.asarray(np.where(past, image * passes, 0) / LINE_BYTES, np.float64),
-        np.asarray(np.where(past, read, 0) / LINE_BYTES, np.float64),
+        np.asarray(np.where(past, read, again) / LINE_BYTES, np.float64),
         np.asarray(np.where(past, written, 0), np.float64),
         latency,
         line_cycles,

@@ -18,7 +18,7 @@ from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.memories import Memory
 from accel.isa.gemmini.document.gemmini_document import parameters_of
-from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES, GemminiParameters
+from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES, LINE_BYTES, GemminiParameters
 from accel.isa.gemmini.gemmini_cache_misses import missed_lines
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
@@ -31,6 +31,8 @@ _LOAD = 14  # cycles of a load alone, beside memory's and one a row (mvin of the
 _WAY = 7  # cycles of a request's and its answer's way through buffers (mvin_chain of the recordings)
 _HIDDEN = 0.5  # of what waits for the one bank of accumulators, by each step of a tile but the last
 _POOLED, _POOLED_READ = 16, 1.6  # cycles of the beginning of a store of windows, and of an element of one
+_BEHIND_WRITES = 0.8  # of loads, which wait behind writes that wait for the line before
+_FEW = 4  # steps of a launch
 _KEPT_LEAST = 7.2  # cycles of a product of few rows whose weights stay
 
 
@@ -107,19 +109,25 @@ def tiling_cost(
         weights = loaded(sent.weights, np.full_like(rows, dim))
     # all rows of a tile's bias are the same row of DRAM
     alone = parameters.answer_latency + _LOAD
-    bias = sent.bias * (alone + dim) / parameters.commands_tracked
-    bias = bias + sent.border * alone / parameters.commands_tracked
-    wide = ACC_BYTES * dim / parameters.dma_bus_bytes + 1  # cycles of a row of whole accumulators
-    stored = _stored_cycles(c, conv, np.maximum(row, wide) if epilogue.wide else row)
-    stored = stored + missed.results * missed.latency / (c.tiles * parameters.requests_in_flight)
+    bias = (sent.bias * (alone + dim) + sent.border * alone) / parameters.commands_tracked
+    again = _write_again(c, conv, epilogue, gemm, parameters)
+    written = np.maximum(row, ACC_BYTES * dim / parameters.dma_bus_bytes + 1) if epilogue.wide else row
+    late = missed.results * missed.latency / (c.tiles * parameters.requests_in_flight)
+    stored = _stored_cycles(c, conv, np.maximum(written, again)) + late
     product = dim * (1 + _shared_banks(c, dim, accelerator.memories[0]))
     products = _product_cycles(c, conv, sent, product, dim, fit.kept_more)
     sums = dim * (1 if accelerator.memories[0].banks > 1 else 2) * sent.sums
     steps, first = c.tiles * c.reductions, data + weights
     loading = c.data_loads * data + c.weight_loads * weights + c.tiles * bias
+    # in few steps little overlaps: constants of sums come before all else, and all of a tile's way behind the loads,
+    # but for loads that wait for caches; the more steps there are, the less of both is seen
+    few = np.where((gemm.dst.memory.banks > 1) & (parameters.memory is None), np.minimum(1, (_FEW / steps) ** 2), 0)
     if epilogue.products:  # their weights are loaded for each group of output channels
         groups = np.where(c.data_loads < c.tiles, c.tiles, conv.out_blocks // c.out_blocks)
         loading = loading + epilogue.products * groups * loaded(c.out_blocks, c.out_blocks * dim)
+        first = first + few * (
+            loaded(np.ones_like(steps), np.full_like(steps, dim)) + loaded(c.out_blocks, c.out_blocks * dim)
+        )
     per_step = data * (c.data_loads == steps) + weights * (c.weight_loads == steps)
     line = _line(c, conv)
     ragged, together = (line > dim) & (line % dim > 0), steps * products + c.tiles * (sums + stored)
@@ -131,7 +139,7 @@ def tiling_cost(
     way = bias + behind + products * c.reductions + sums + stored + fit.tile_way
     mesh = steps * (products + fit.gaps[0] * dim) + c.tiles * (sums + fit.gaps[1] * dim) + held
     busy = (
-        (loading, fit.behind * products + sums + stored),
+        (loading, fit.behind * products + sums + stored + few * fit.tile_way),
         (mesh, fit.first * (first + bias) + stored),
         (c.tiles * stored, first + bias),
         (c.tiles * way / c.result_contexts - behind, first),
@@ -147,6 +155,7 @@ def tiling_cost(
         np.where(
             ragged & (gemm.dst.memory.banks == 1), c.tiles * stored + first + bias + 2 * products * c.reductions, 0
         ),
+        np.where(again > row, c.tiles * stored + _BEHIND_WRITES * loading + first + bias, 0),
         parameters.issue_cycles * sent.total,
         (missed.data + missed.weights + missed.results) * missed.line_cycles,
         # results of a ragged line are complete together: nothing of the next tile begins where they have one context
@@ -249,6 +258,22 @@ def _request(blocks: Int64 | int, parameters: GemminiParameters) -> Float64:
     beats = np.maximum(np.asarray(blocks) * parameters.dim / parameters.dma_bus_bytes, 1)
     answered = parameters.answer_latency + _WAY + beats - 1
     return np.asarray(np.maximum(beats, answered / parameters.requests_in_flight), np.float64)
+
+
+def _write_again(
+    c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, parameters: GemminiParameters
+) -> Float64:
+    """Cycles (n,) from one row of results to the next, which waits in the L2 if it is of the same line.
+
+    Rows of a tile of one column are in lines of their own. 0 without an L2.
+    """
+    memory = parameters.memory
+    if memory is None:
+        return np.zeros(c.tiles.shape)
+    apart = (conv.out_blocks if gemm.data.blocks > 1 else 1) * parameters.dim * (ACC_BYTES if epilogue.wide else 1)
+    together = np.where(c.out_columns == conv.out_width, c.out_rows * c.out_columns, c.out_columns)
+    own = np.maximum(1 / together, min(apart / LINE_BYTES, 1))  # the share of rows that begin a line
+    return np.asarray(1 + memory.l2_write_cycles * (1 - own))
 
 
 class _Instructions(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from accel.accelerator.instructions import HardwareLoop, Layer, LayerOperand, LayerOperation, Window
-from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES, GemminiParameters
+from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES, LINE_BYTES, GemminiParameters
 from accel.isa.gemmini.document.rocc_encoding import NONE, ONE, RELU
 
 _WEIGHT_STATIONARY = 1
@@ -47,6 +47,7 @@ class _Price:
         beats: cycles of the bus for a block.
         turns: whether loads and products are at the same time.
         sent: least cycles from one loop to the next that a processor sends.
+        again: cycles more from one write to the next in the same line of an L2.
     """
 
     bias: str
@@ -55,6 +56,7 @@ class _Price:
     beats: str
     turns: bool
     sent: int
+    again: int
 
     @staticmethod
     def of(parameters: GemminiParameters) -> "_Price":
@@ -70,6 +72,7 @@ class _Price:
             f"{beats:g}",
             parameters.accumulator_banks > 1,
             0 if core is None else _SENT * core.issue_cycles + core.loop_cycles,
+            0 if parameters.memory is None else parameters.memory.l2_write_cycles,
         )
 
     def row(self, blocks: str) -> str:
@@ -77,12 +80,19 @@ class _Price:
         beats = blocks if self.beats == "1" else f"{self.beats} * {blocks}"
         return f"max({beats}, ceil({blocks} / {self.blocks}) * {self.request})"
 
-    def cycles(self, loads: "_Loads", products: str, stores: str) -> str:
-        """Cycles of a loop among others."""
+    def cycles(self, loads: "_Loads", products: str, rows: str, apart: str) -> str:
+        """Cycles of a loop among others, whose results are so many rows, so many bytes ``apart``.
+
+        Loads wait behind writes that wait for the one before.
+        """
+        stores, writing = f"{rows} * {self.request}", ""
+        if self.again:
+            longest = 1 + self.again - float(self.request)
+            writing = f" + {rows} * max(0, {longest:.4g} - {self.again / LINE_BYTES:.4g} * {apart})"
         busy = f"{_BUSY} * {products}"
         shares = f"{_BIASES} * {loads.bias} + {_WEIGHTS} * {loads.weights} + {_PRODUCTS} * {products}"
         shares += f" + {_RESULTS} * {stores}"
-        working = f"{loads}, {busy}, {shares}" if self.turns else f"{_WAITED} * ({loads}) + {busy}"
+        working = f"{loads}{writing}, {busy}, {shares}" if self.turns else f"{_WAITED} * ({loads}{writing}) + {busy}"
         return f"{_GAP} + max({self.sent}, {working}, {stores})"
 
     def alone(self, loads: "_Loads") -> str:
@@ -142,7 +152,7 @@ def _matmul_loop(parameters: GemminiParameters, spad: str, acc: str) -> Layer:
     tiles, price = f"ceil(rows / {dim})", _Price.of(parameters)
     loads = _Loads(f"{price.bias} * {tiles} * j", f"rows * {price.row('k')}", f"{dim} * k * {price.row('j')}")
     products = f"j * k * max({dim}, rows + {_KEPT_MORE} * {tiles})"
-    stores = f"rows * j * {price.request}"
+    rows = "rows * j"
     return Layer(
         name="matmul_loop",
         unit="execute",
@@ -187,7 +197,7 @@ def _matmul_loop(parameters: GemminiParameters, spad: str, acc: str) -> Layer:
             "loop_ws.accumulate": "1",  # onto the bias
             "loop_ws.activation": "relu",
         },
-        cycles=price.cycles(loads, products, stores),
+        cycles=price.cycles(loads, products, rows, "y_row"),
         alone=price.alone(loads),
     )  # fmt: skip
 
@@ -211,7 +221,7 @@ def _conv_loop(parameters: GemminiParameters, spad: str, acc: str) -> Layer:
     )
     kept = f"max({_KEPT_LEAST}, min(columns + {_KEPT_MORE}, {dim}))"
     products = f"blocks * in_blocks * {kernel} * ({dim} + ({lines} - 1) * {kept})"
-    stores = f"rows * columns * blocks * {price.request}"
+    rows = "rows * columns * blocks"
     windows = (
         Window(over={"rows": "stride", "kernel_rows": "dilation"}, before="pad_top", extent="height", pitch="x_row"),
         Window(
@@ -297,6 +307,6 @@ def _conv_loop(parameters: GemminiParameters, spad: str, acc: str) -> Layer:
             "loop_conv_ws.no_pool": "1",
             "loop_conv_ws.activation": "relu",
         },
-        cycles=price.cycles(loads, products, stores),
+        cycles=price.cycles(loads, products, rows, "w_pitch"),
         alone=price.alone(loads),
     )  # fmt: skip

@@ -20,19 +20,27 @@ LAYERS = {
     "3x3 by 2": Convolution(PackedActivation.dense(1, 2, 33, 33), 4, (3, 3), (2, 2), (1, 1), NONE, 16, 16),
     "depthwise": Convolution(PackedActivation.dense(1, 4, 27, 7), 4, (3, 3), (1, 1), (1, 1), NONE, 25, 5, groups=4),
     "whole lines": Convolution(PackedActivation.dense(1, 4, 26, 26), 4, (3, 3), (1, 1), (1, 1), NONE, 24, 24, groups=4),
+    "a block": Convolution(PackedActivation.dense(1, 2, 48, 48), 1, (1, 1), (1, 1), (1, 1), NONE, 48, 48),
     "matrix": Convolution(PackedActivation.dense(1, 8, 1, 1), 8, (1, 1), (1, 1), (1, 1), NONE, 1, 1),
 }
+LINE = Convolution(PackedActivation.dense(1, 2, 1, 4), 1, (1, 1), (1, 1), (1, 1), NONE, 1, 4)
 BALANCED = Convolution(PackedActivation.dense(1, 15, 14, 14), 5, (1, 1), (1, 1), (1, 1), NONE, 14, 14)
 EPILOGUE = Epilogue((), start="bias", scaling=Scaling(0.01, -128, 127))
 
 
 @pytest.mark.parametrize(
-    ("name", "preset"), [*((name, "gemmini") for name in LAYERS if name != "whole lines"), ("whole lines", "gemmini-8")]
+    ("name", "preset"),
+    [
+        *((name, "gemmini") for name in LAYERS if name != "whole lines"),
+        ("whole lines", "gemmini-8"),
+        ("a block", "gemmini-rocket"),
+    ],
 )
 def test_the_price_is_near_the_clock(name: str, preset: str) -> None:
     """Of tilings that are worth a thought; where hundreds of small steps wait for each other it is off by more.
 
-    ``gemmini-8`` has one bank of accumulators, in which biases wait for stores.
+    ``gemmini-8`` has one bank of accumulators, in which biases wait for stores; on ``gemmini-rocket`` rows of one block
+    wait in the L2 for those before in their line, which is four times as long, unless tiles are columns.
     """
     layer, target = LAYERS[name], Target(load_accelerator(preset))
     accelerator, arranged, family = (
@@ -49,6 +57,19 @@ def test_the_price_is_near_the_clock(name: str, preset: str) -> None:
         words = region_words(lowered, accelerator)
         cycles = family.time(decode(accelerator, arranged(words)[0]), {}).cycles
         assert option.cycles == pytest.approx(cycles, rel=0.2), option.tiling
+
+
+def test_sums_of_a_short_launch_count_their_constants() -> None:
+    """Their loads come before all else: a bias that is loaded takes 265 cycles there, one that is summed 317."""
+    layer, target = LINE, Target(load_accelerator("gemmini"))
+    scaling, cost = EPILOGUE.scaling, family_of(target.accelerator).tiling_cost
+    summed = Epilogue((("add_product", 0),), start="zero", scaling=scaling)
+    prices = [
+        plan_convolution(layer, each, target.accelerator, target.contraction, cost)[0].cycles
+        for each in (EPILOGUE, summed)
+    ]
+    assert prices[0] < prices[1]
+    assert prices == pytest.approx([265, 317], rel=0.2)
 
 
 @pytest.mark.slow
