@@ -104,16 +104,15 @@ def tiling_cost(
     )
     rows = dim * c.in_blocks * c.kernel_rows * c.kernel_columns
     late = missed.weights * missed.latency / (np.maximum(c.weight_loads, 1) * rows)
-    weights = loaded(sent.weights, rows, c.out_blocks, gemm.weights.blocks, late)
-    if conv.uniform:
-        weights = loaded(sent.weights, np.full_like(rows, dim))
+    per_load = (np.full_like(rows, dim),) if conv.uniform else (rows, c.out_blocks, gemm.weights.blocks, late)
+    weights = loaded(sent.weights, *per_load)
     # all rows of a tile's bias are the same row of DRAM
     alone = parameters.answer_latency + _LOAD
     bias = (sent.bias * (alone + dim) + sent.border * alone) / parameters.commands_tracked
     again = _write_again(c, conv, epilogue, gemm, parameters)
     written = np.maximum(row, ACC_BYTES * dim / parameters.dma_bus_bytes + 1) if epilogue.wide else row
-    late = missed.results * missed.latency / (c.tiles * parameters.requests_in_flight)
-    stored = _stored_cycles(c, conv, np.maximum(written, again)) + late
+    stored = _stored_cycles(c, conv, np.maximum(written, again))
+    stored += missed.results * missed.latency / (c.tiles * parameters.requests_in_flight)
     product = dim * (1 + _shared_banks(c, dim, accelerator.memories[0]))
     products = _product_cycles(c, conv, sent, product, dim, fit.kept_more)
     sums = dim * (1 if accelerator.memories[0].banks > 1 else 2) * sent.sums
