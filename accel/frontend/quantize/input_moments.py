@@ -13,7 +13,6 @@ from accel.util.arrays import Array
 
 BLOCK = 64  # inputs that are looked at together; BLAS starts no threads for products of matrices of this size
 _WINDOWS = 512  # of all samples
-_NARROW = 32  # inputs of a group: so many want half as many windows, and a depthwise layer has hundreds of groups
 _WORTH = 4  # inputs of which a window tells how they go together
 _OF_MEAN = 0.9  # of what the inputs' means add a bias makes up for, on other data than the samples too
 _DAMPING = 0.01
@@ -65,8 +64,7 @@ class InputMoments:
         self._places: dict[tuple[int, ...], list[_Places]] = {}  # of samples to come, by the shape of one
         inputs = math.prod(layer.group_rows.shape[2:])
         self._width = math.ceil(inputs / math.ceil(inputs / BLOCK))
-        few = layer.groups > 1 and inputs <= _NARROW
-        self._most = math.ceil((_WINDOWS // 2 if few else _WINDOWS) / samples)
+        self._most = math.ceil(_WINDOWS / samples)
         blocks = layer.groups * math.ceil(inputs / self._width)
         self._sums = np.zeros((blocks, self._width, self._width), np.float32)
         self._totals = np.zeros((blocks, self._width), np.float32)
