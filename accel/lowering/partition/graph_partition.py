@@ -116,6 +116,8 @@ def choose_regions(
     uses = {name: placed.use for name, placed in graph.composites.items()}
     options, taken_in = fused_additions(graph.pairs, uses, reasons, capabilities, cost)
     lowest = {name: placed.lowest for name, placed in graph.composites.items()}
+    if beside is not None and graph.pooled and capabilities.target.derived(kept_answers).given:
+        beside.begin([name for name in graph.composites if name not in {*reasons, *taken_in, *options}])
     pooled, convolutions = fused_poolings(graph.pooled, uses, lowest, reasons, capabilities, cost)
     options, taken_in = options | pooled, taken_in | convolutions
     wanted = [name for name in graph.composites if name not in {*reasons, *taken_in, *options}]

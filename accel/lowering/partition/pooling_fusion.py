@@ -4,6 +4,7 @@ What a tile has summed stays in the accumulators until the store of the document
 leaves these, requantised; the image of the convolution is never in DRAM.
 """
 
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ from accel.region.epilogue import Epilogue, Scaling
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Convolution, StoredWindows
 from accel.region.tilings import TilingCost
+
+_KEPT = 3  # options of a pair: each is scheduled to be sure of it, and trials look at two
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,12 @@ def fused_poolings(
             continue
         use = replace(uses[pair.made], padded=uses[name].padded)
         found = convolution_options(pair.convolution, use, pair.epilogue, capabilities, cost, pooled=pair.pooled)
-        found = [option for option in found if _has_fixed_nests(option.region, capabilities)]
         request = PlanRequest(pair.pooling, uses[name], lowest[name], capabilities, cost)
-        if found and found[0].cycles < _unfused_cycles(pair, uses[pair.made], request):
-            options[name], joined[pair.made] = found, 0
+        apart = _unfused_cycles(pair, uses[pair.made], request) if found else 0.0
+        cheaper = (option for option in found if option.cycles < apart)
+        kept = list(itertools.islice((each for each in cheaper if _has_fixed_nests(each.region, capabilities)), _KEPT))
+        if kept:
+            options[name], joined[pair.made] = kept, 0
     return options, joined
 
 
