@@ -79,11 +79,21 @@ def test_nothing_passes_a_fence() -> None:
     assert order[len(first)] == len(first)
 
 
-@pytest.mark.parametrize("rs1", [1 << 16, 1 << 16 | 1 << 8 | 4, 1 << 16 | 2 << 8 | 1, 1 << 4 | 2])
+@pytest.mark.parametrize("rs1", [1 << 16, 1 << 16 | 1 << 8 | 4, 1 << 16 | 2 << 8 | 1])
 def test_what_touches_other_rows_is_sent_as_it_stands(rs1: int) -> None:
-    """Results kept in the mesh, a transposed operand, repeated pixels, pooling."""
+    """Results kept in the mesh, a transposed operand, repeated pixels."""
     words = np.concatenate([drawn(3, 16), np.array([[CONFIG, rs1, 1 << 48]], np.uint64)])
     assert issue_order(words, GemminiParameters()).tolist() == list(range(len(words)))
+
+
+@pytest.mark.parametrize(("first", "stands"), [(300, False), (500, True)])
+def test_pooling_beyond_a_bank_is_sent_as_it_stands(*, first: int, stands: bool) -> None:
+    """An image of 9 rows of 16 in the first bank of 512, or in both: of the second the station does not know."""
+    pooled = 16 << 56 | 9 << 48 | 8 << 40 | 8 << 32 | 2 << 6 | 1 << 4 | 2  # 8x8 windows of 2x2, a pixel apart
+    store = [[CONFIG, pooled, 16], [MVOUT, DRAM_BYTES // 2, 1 << 48 | 16 << 32 | 1 << 31 | first]]
+    words = np.concatenate([drawn(3, 16), np.array(store, np.uint64)])
+    order = issue_order(words, GemminiParameters())
+    assert (order.tolist() == list(range(len(words)))) == stands
 
 
 def test_a_launch_of_loops_is_sent_as_it_stands() -> None:
