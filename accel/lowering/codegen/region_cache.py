@@ -137,14 +137,16 @@ class RegionCache:
         texts: bool = True,
     ) -> None:
         functions = {str(variable.name_hint): function for variable, function in region_functions(packed).items()}
-        document = target.accelerator.unsized().model_dump_json()
+        self._document = target.accelerator.unsized().model_dump_json()
         self._main = packed
         self._target = target
         self._kept = SealedCache(cache)
         self._printed = texts
         self._functions = functions
         regions = {name: self._region(name) for name in functions}
-        self._keys = {name: region_key(document, region) for name, region in regions.items()}
+        self._keys = {name: region_key(self._document, region) for name, region in regions.items()}
+        taken = set(regions.values())
+        self._tried = {region: made for region, made in (lowered or {}).items() if region not in taken}
         self._stages = dict(stages)
         self._names = list(stages)
         self._found: dict[str, dict[str, StageText]] = {}
@@ -320,11 +322,26 @@ class RegionCache:
         return self._kept.present and not self.cached[name] and len(self._objects[name].code.words) <= _MOST_KEPT
 
     def keep(self) -> None:
-        """Put the objects that were not found into the cache, with their texts, but for very large ones."""
+        """Put the objects that were not found into the cache, with their texts, but for very large ones.
+
+        So are those that the job has compiled to time them, and has not taken: a later one may.
+        """
         for name, region in self._objects.items():
             if self._keeps(name):
                 texts = {stage: self._texts_of(stage)[name] for stage in self._names}
                 self._kept.put(self._keys[name], dump_entry(texts, region))
+        for attribute, made in self._tried.items() if self._kept.present else ():
+            key, entry = region_key(self._document, attribute), self._entry_of(made)
+            if entry is not None and self._kept.get(key) is None:
+                self._kept.put(key, entry)
+
+    def _entry_of(self, made: LoweredRegion | bytes) -> bytes | None:
+        """The entry of a region that was compiled apart; None of one without texts, or too large to be kept."""
+        if isinstance(made, bytes):
+            return made
+        if set(made.stages) != set(self._names) or len(made.made.code.words) > _MOST_KEPT:
+            return None
+        return dump_entry({stage: record.text() for stage, record in made.stages.items()}, made.made)
 
 
 def region_key(document: str, attribute: str) -> str:
