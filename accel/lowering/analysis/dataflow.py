@@ -80,6 +80,17 @@ def composite_uses(
     }
 
 
+def composite_calls(module: ir.IRModule) -> tuple[dict[relax.Var, ir.Call], dict[relax.Var, int]]:
+    """Returns the calls of composites by what they make, in their order, and how often ``main`` reads each variable."""
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    calls = {binding.var: binding.value for binding in bindings if is_composite_call(module, binding.value)}
+    reads: dict[relax.Var, int] = {}
+    for value in (*(binding.value for binding in bindings), module["main"].body.body):
+        for var in relax.analysis.free_vars(value):
+            reads[var] = reads.get(var, 0) + 1
+    return calls, reads
+
+
 def _operands(call: ir.Call) -> list[relax.Var]:
     """The variables that an operator takes, those of a tuple too."""
     found = [each for argument in call.args for each in (argument if isinstance(argument, relax.Tuple) else [argument])]

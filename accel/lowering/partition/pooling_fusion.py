@@ -9,12 +9,12 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tvm import ir, relax
+from tvm import ir
 
 from accel.errors import CompileError
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import CompositeRegion, clip_bounds, is_composite_call, read_composite
-from accel.lowering.analysis.dataflow import CompositeUse
+from accel.lowering.analysis.composite import CompositeRegion, clip_bounds, read_composite
+from accel.lowering.analysis.dataflow import CompositeUse, composite_calls
 from accel.lowering.analysis.epilogue_planning import EpiloguePlan, plan_epilogue
 from accel.lowering.analysis.window_stores import has_windows, store_of_windows, window_mismatch
 from accel.lowering.ir.affine_nest import nest_of
@@ -102,12 +102,7 @@ def pooled_pairs(module: ir.IRModule, capabilities: Capabilities) -> dict[str, P
     """The pairs that the accelerator can run as one, by the name of the pooling's composite."""
     if not has_windows(capabilities.accelerator) or not capabilities.small or not capabilities.gemm.results_are_data:
         return {}
-    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
-    calls = {binding.var: binding.value for binding in bindings if is_composite_call(module, binding.value)}
-    reads: dict[relax.Var, int] = {}
-    for value in (*(binding.value for binding in bindings), module["main"].body.body):
-        for var in relax.analysis.free_vars(value):
-            reads[var] = reads.get(var, 0) + 1
+    calls, reads = composite_calls(module)
     found: dict[str, PooledPair] = {}
     for call in calls.values():
         if str(module[call.op].attrs["op"]) == "max_pool" and reads.get(call.args[0]) == 1:

@@ -8,11 +8,11 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tvm import ir, relax
+from tvm import ir
 
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import CompositeRegion, is_composite_call, largest_addend, read_composite
-from accel.lowering.analysis.dataflow import CompositeUse
+from accel.lowering.analysis.composite import CompositeRegion, largest_addend, read_composite
+from accel.lowering.analysis.dataflow import CompositeUse, composite_calls
 from accel.lowering.analysis.epilogue_planning import composite_operators, plan_epilogue
 from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
@@ -90,12 +90,7 @@ def _unfused_cycles(pair: ResidualPair, use: CompositeUse, capabilities: Capabil
 
 def residual_pairs(module: ir.IRModule, capabilities: Capabilities) -> dict[str, ResidualPair]:
     """The pairs that the accelerator can run as one, by the name of the addition's composite."""
-    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
-    calls = {binding.var: binding.value for binding in bindings if is_composite_call(module, binding.value)}
-    reads: dict[relax.Var, int] = {}
-    for value in (*(binding.value for binding in bindings), module["main"].body.body):
-        for var in relax.analysis.free_vars(value):
-            reads[var] = reads.get(var, 0) + 1
+    calls, reads = composite_calls(module)
     found: dict[str, ResidualPair] = {}
     for call in calls.values():
         addition = module[call.op]
