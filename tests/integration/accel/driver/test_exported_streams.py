@@ -18,16 +18,15 @@ from accel.program.program_model import Program
 from accel.program_files.open_program import open_program
 from accel.simulate.engine import simulate
 from tests.helpers.models.build_models import lower
-from tests.helpers.models.pools import Pool, pool_model
 from tests.helpers.programs.program_parts import joined, write_parts
+from tests.integration.accel.lowering.codegen.test_region_objects import two_layers
 from tests.reference.host import draw_inputs
-
-POOL = Pool(20, 9, 9, (2, 2), (2, 2), relu=True)
 
 
 def compiled(accelerator: Accelerator) -> tuple[Program, dict[str, np.ndarray]]:
-    program = emit(lower(pool_model(POOL), accelerator), accelerator)
-    return program, dict(zip(program.inputs, draw_inputs(pool_model(POOL)).values(), strict=True))
+    model = two_layers()
+    program = emit(lower(model, accelerator), accelerator)
+    return program, dict(zip(program.inputs, draw_inputs(model).values(), strict=True))
 
 
 @pytest.mark.slow
