@@ -4,7 +4,6 @@ What a tile has summed stays in the accumulators until the store of the document
 leaves these, requantised; the image of the convolution is never in DRAM.
 """
 
-import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,8 +26,6 @@ from accel.region.epilogue import Epilogue, Scaling
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Convolution, StoredWindows
 from accel.region.tilings import TilingCost
-
-_KEPT = 3  # options of a pair: each is scheduled to be sure of it, and trials look at two
 
 
 @dataclass(frozen=True)
@@ -72,10 +69,11 @@ def fused_poolings(
         found = convolution_options(pair.convolution, use, pair.epilogue, capabilities, cost, pooled=pair.pooled)
         request = PlanRequest(pair.pooling, uses[name], lowest[name], capabilities, cost)
         apart = _unfused_cycles(pair, uses[pair.made], request) if found else 0.0
-        cheaper = (option for option in found if option.cycles < apart)
-        kept = list(itertools.islice((each for each in cheaper if _has_fixed_nests(each.region, capabilities)), _KEPT))
-        if kept:
-            options[name], joined[pair.made] = kept, 0
+        cheaper = [option for option in found if option.cycles < apart]
+        sure = next((option for option in cheaper if _has_fixed_nests(option.region, capabilities)), None)
+        if sure is not None:
+            # none of the others is taken that was not compiled to be timed
+            options[name], joined[pair.made] = [sure, *(each for each in cheaper if each.cycles > sure.cycles)], 0
     return options, joined
 
 
