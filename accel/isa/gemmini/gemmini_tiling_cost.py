@@ -118,8 +118,7 @@ def tiling_cost(
     sums = dim * (1 if accelerator.memories[0].banks > 1 else 2) * sent.sums
     steps, first = c.tiles * c.reductions, data + weights
     loading = c.data_loads * data + c.weight_loads * weights + c.tiles * bias
-    # in few steps little overlaps: constants of sums come before all else, and all of a tile's way behind the loads,
-    # but for loads that wait for caches; the more steps there are, the less of both is seen
+    # constants of sums come before all else, but for loads that wait for caches; of many steps less of it is seen
     few = np.where((gemm.dst.memory.banks > 1) & (parameters.memory is None), np.minimum(1, (_FEW / steps) ** 2), 0)
     if epilogue.products:  # their weights are loaded for each group of output channels
         groups = np.where(c.data_loads < c.tiles, c.tiles, conv.out_blocks // c.out_blocks)
@@ -138,7 +137,7 @@ def tiling_cost(
     way = bias + behind + products * c.reductions + sums + stored + fit.tile_way
     mesh = steps * (products + fit.gaps[0] * dim) + c.tiles * (sums + fit.gaps[1] * dim) + held
     busy = (
-        (loading, fit.behind * products + sums + stored + few * fit.tile_way),
+        (loading, fit.behind * products + sums + stored),
         (mesh, fit.first * (first + bias) + stored),
         (c.tiles * stored, first + bias),
         (c.tiles * way / c.result_contexts - behind, first),
