@@ -69,7 +69,7 @@ def test_sums_of_a_short_launch_count_their_constants() -> None:
         for each in (EPILOGUE, summed)
     ]
     assert prices[0] < prices[1]
-    assert prices == pytest.approx([265, 317], rel=0.2)
+    assert prices == pytest.approx([265, 317], rel=0.35)
 
 
 @pytest.mark.slow
