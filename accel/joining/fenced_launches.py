@@ -69,20 +69,20 @@ class FencedLaunches:
     ) -> list[LaunchPart | Future[LaunchPart]]:
         """The parts, of which some are arranged beside what follows."""
         found: list[LaunchPart | Future[LaunchPart]] = []
-        last: LaunchPart | None = None
-        before, total = None, 0
+        before: tuple[LaunchPart, Decoded] | None = None
+        total = 0
         for launch in launches:
             decoded, own = self._decoded(launch), own_part(self._program, launch, joined=False)
             boxes = self._family.boxes(decoded)
-            if last is None or before is None or launch.writes or total + launch.count >= MOST:
+            if before is None or launch.writes or total + launch.count >= MOST:
                 self._open, self._ahead, total = _Unordered(), own.words[:0], 0
                 found.append(own)
             else:
-                whole, own = self._joined(last, replace(own, joined=True), before, decoded, boxes, arranging)
+                whole, own = self._joined(*before, replace(own, joined=True), decoded, boxes, arranging)
                 found[-1:] = [whole, own]
             self._open.add(boxes)
             total += launch.count + 1
-            last, before = own, decoded
+            before = own, decoded
         return found
 
     def _decoded(self, launch: Launch) -> Decoded:
@@ -95,8 +95,8 @@ class FencedLaunches:
     def _joined(
         self,
         last: LaunchPart,
-        own: LaunchPart,
         before: Decoded,
+        own: LaunchPart,
         launch: Decoded,
         boxes: Boxes,
         arranging: PendingWork[LaunchPart],

@@ -128,6 +128,14 @@ class StoredWindows:
         ends = (self.counts[axis] - 1) * self.window.strides[axis] - before + self.window.kernel[axis]
         return before, max(0, ends - size)
 
+    def borders(self, image: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Rows before and behind a part of an image of so many rows and columns, and columns."""
+        return self.border(0, image[0]), self.border(1, image[1])
+
+    def leave(self, image: tuple[int, int]) -> bool:
+        """Whether some windows have something outside of the image."""
+        return any(map(any, self.borders(image)))
+
     def extent(self, axis: int, count: int, size: int) -> int:
         """Rows or columns of a part within its border."""
         return self.span(axis, count, size) + sum(self.border(axis, size))
@@ -168,6 +176,11 @@ class Convolution:
     def sums(self) -> tuple[int, int]:
         """Rows and columns of the image of sums."""
         return self.out_height, self.out_width
+
+    @property
+    def borders(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Rows before and behind the sums of a tile, and columns; none but where windows leave the image of sums."""
+        return ((0, 0), (0, 0)) if self.pooled is None else self.pooled.borders(self.sums)
 
     @property
     def stored(self) -> tuple[int, int]:

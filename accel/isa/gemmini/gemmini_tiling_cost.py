@@ -230,17 +230,12 @@ def _line(c: Candidates, conv: Convolution) -> Int64:
 def _is_dense(c: Candidates, conv: Convolution) -> npt.NDArray[np.bool_]:
     """Whether the data of a tap's products are in one line, and so are their sums."""
     dense = (c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1)
-    return np.asarray(dense & (not any(_borders(conv)[1])))
-
-
-def _borders(conv: Convolution) -> list[tuple[int, int]]:
-    """Rows, and columns, before and behind the sums of a tile."""
-    return [(0, 0) if conv.pooled is None else conv.pooled.border(axis, size) for axis, size in enumerate(conv.sums)]
+    return np.asarray(dense & (not any(conv.borders[1])))
 
 
 def _border_loads(c: Candidates, conv: Convolution, dim: int) -> Int64:
     """Loads that fill the border of a tile: rows of its whole width, and columns row by row."""
-    (above, below), (left, right) = _borders(conv)
+    (above, below), (left, right) = conv.borders
     wide = c.out_columns + left + right
     rows = ceil_div(above * wide, dim) + ceil_div(below * wide, dim)
     return np.asarray(c.out_blocks * (rows + c.out_rows * (int(left > 0) + int(right > 0))), np.int64)
@@ -310,7 +305,7 @@ def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Co
     # a column is loaded with a stride of its own, which the weights do not have
     data = data + np.where((c.data_columns == 1) & (full > 1), _CONFIGURES, 0)
     weights = np.ones_like(taps) if conv.uniform else ceil_div(c.out_blocks, gemm.weights.blocks) * c.in_blocks * taps
-    lines_of_sums = _in_lines(c.out_rows, c.out_columns, dim, np.full(pixels.shape, not any(_borders(conv)[1])))
+    lines_of_sums = _in_lines(c.out_rows, c.out_columns, dim, np.full(pixels.shape, not any(conv.borders[1])))
     start = c.out_blocks * lines_of_sums if epilogue.start == "bias" else np.zeros_like(pixels)
     border = _border_loads(c, conv, dim)
     whole = c.out_columns == conv.out_width

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +58,7 @@ def emit(
             addressed.
     """
     lowered = module if isinstance(module, LoweredModule) else LoweredModule.of(module, accelerator)
-    with PendingWork[None]("arrange") as sending:  # kernels arrange instructions without Python's lock
-        return _Emitter(lowered, accelerator, sending, arrange, linked).program()
+    return _Emitter(lowered, accelerator, arrange, linked).program()
 
 
 def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, list[HostGraph]]:
@@ -70,9 +70,8 @@ def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, lis
     Raises:
         CompileError: a step that the host cannot run, or more DRAM than can be addressed.
     """
-    with PendingWork[None]("arrange") as sending:
-        walk = _Outline(LoweredModule(module, {}), accelerator, sending, None)
-        return walk.program(), walk.graphs
+    walk = _Outline(LoweredModule(module, {}), accelerator, None)
+    return walk.program(), walk.graphs
 
 
 class _Emitter:
@@ -82,12 +81,12 @@ class _Emitter:
         self,
         lowered: LoweredModule,
         accelerator: Accelerator,
-        sending: PendingWork[None],
         arrange: Arrange | None,
         linked: Callable[[str], None] | None = None,
     ) -> None:
         module = lowered.module
-        self.sending, self.arrange, self.linked = sending, arrange, linked
+        self.arrange, self.linked = arrange, linked
+        self.arranging = PendingWork[None]("arrange")  # by kernels, which do not hold Python's lock
         self.left = Counter[str]()  # launches of each function that are not linked yet
         self.module = module
         self.accelerator = accelerator
@@ -113,12 +112,13 @@ class _Emitter:
         self._reserve(runs)
         results = main_results(main)
         last_read = _last_reads(runs) | dict.fromkeys(results, len(runs))
-        for index, run in enumerate(runs):
-            if isinstance(run, LaunchRun):
-                self._launch(run)
-            else:
-                self._host(run, {b.var for b in run.bindings if last_read.get(b.var, -1) > index})
-        self.sending.finish()
+        with self.arranging:
+            for index, run in enumerate(runs):
+                if isinstance(run, LaunchRun):
+                    self._launch(run)
+                else:
+                    self._host(run, {b.var for b in run.bindings if last_read.get(b.var, -1) > index})
+            self.arranging.finish()
         program = Program(
             accelerator=self.accelerator,
             segments=self.dram.segments,
@@ -219,18 +219,22 @@ class _Emitter:
         if self.count > MOST_INSTRUCTIONS:
             raise CompiledTooLarge(f"the model takes more than {MOST_INSTRUCTIONS} instructions, which is the limit")
         origin = origin + np.int32(len(self.origins))
-        self.sending.add(lambda: self._send(begin, words, origin))
+        if self.arrange is None:
+            self._put(begin, words, origin)
+        else:
+            self.arranging.add(partial(self._arrange_and_put, self.arrange, begin, words, origin))
         self._add_origins(function, info)
         self.left[function] -= 1
         if self.linked is not None and not self.left[function]:
             self.linked(function)
         return table
 
-    def _send(self, begin: int, words: Words, origin: npt.NDArray[np.int32]) -> None:
+    def _arrange_and_put(self, arrange: Arrange, begin: int, words: Words, origin: npt.NDArray[np.int32]) -> None:
+        arranged, places = arrange(words)
+        self._put(begin, arranged, origin[places])
+
+    def _put(self, begin: int, words: Words, origin: npt.NDArray[np.int32]) -> None:
         """Put the instructions of a launch into the program as they are sent."""
-        if self.arrange is not None:
-            words, places = self.arrange(words)
-            origin = origin[places]
         self.words[begin : begin + len(words)] = words
         self.origin[begin : begin + len(words)] = origin
 
@@ -272,10 +276,8 @@ class _Emitter:
 class _Outline(_Emitter):
     """The same walk, with launches of no instructions and host steps without texts, whose graphs are kept."""
 
-    def __init__(
-        self, lowered: LoweredModule, accelerator: Accelerator, sending: PendingWork[None], arrange: Arrange | None
-    ) -> None:
-        super().__init__(lowered, accelerator, sending, arrange)
+    def __init__(self, lowered: LoweredModule, accelerator: Accelerator, arrange: Arrange | None) -> None:
+        super().__init__(lowered, accelerator, arrange)
         self.graphs: list[HostGraph] = []
 
     def _text(self, graph: HostGraph) -> str:

@@ -331,8 +331,9 @@ class RegionCache:
                 texts = {stage: self._texts_of(stage)[name] for stage in self._names}
                 self._kept.put(self._keys[name], dump_entry(texts, region))
         for attribute, made in self._tried.items() if self._kept.present else ():
-            key, entry = region_key(self._document, attribute), self._entry_of(made)
-            if entry is not None and self._kept.get(key) is None:
+            key = region_key(self._document, attribute)
+            entry = self._entry_of(made) if self._kept.get(key) is None else None  # which prints its texts
+            if entry is not None:
                 self._kept.put(key, entry)
 
     def _entry_of(self, made: LoweredRegion | bytes) -> bytes | None:

@@ -272,18 +272,12 @@ def convolution_options(
             for each in epilogues
             # products that walk blocks step otherwise than constants, and a Gemmini's short ones must not meet that;
             # what sums go on from another has one place with it, and sums within a border have more room than they take
-            if not (each.has_product and ((shape.uniform and gemm.line) or _has_border(shape)))
+            if not (each.has_product and ((shape.uniform and gemm.line) or any(map(any, shape.borders))))
             for plan in _tilings(shape, each, capabilities, cost, bordered=use.wants_border(capabilities))
         ]
         if found:
             return sorted(found, key=lambda option: option.cycles)
     return []
-
-
-def _has_border(shape: Convolution) -> bool:
-    """Whether the sums of a tile lie within a border, as windows leave the image."""
-    pooled = shape.pooled
-    return pooled is not None and any(any(pooled.border(axis, size)) for axis, size in enumerate(shape.sums))
 
 
 def _tilings(

@@ -1,7 +1,7 @@
 """Partition: which composites the accelerator runs, with their tiling, and why the others stay on the host."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -117,10 +117,10 @@ def choose_regions(
     options, taken_in = fused_additions(graph.pairs, uses, reasons, capabilities, cost)
     lowest = {name: placed.lowest for name, placed in graph.composites.items()}
     if beside is not None and graph.pooled and capabilities.target.derived(kept_answers).given:
-        beside.begin([name for name in graph.composites if name not in {*reasons, *taken_in, *options}])
+        beside.begin(_others(graph, reasons, taken_in, options))
     pooled, convolutions = fused_poolings(graph.pooled, uses, lowest, reasons, capabilities, cost)
     options, taken_in = options | pooled, taken_in | convolutions
-    wanted = [name for name in graph.composites if name not in {*reasons, *taken_in, *options}]
+    wanted = _others(graph, reasons, taken_in, options)
     for name, plan in _plans(graph, wanted, capabilities, cost, behind, beside).items():
         if isinstance(plan, str):
             reasons[name] = plan
@@ -137,6 +137,12 @@ def choose_regions(
         )
     chosen = {name: chosen[name] for name in options}
     return RegionChoice(chosen, taken_in, reasons)
+
+
+def _others(graph: CompositeGraph, *settled: Iterable[str]) -> list[str]:
+    """The composites of a graph that are none of these."""
+    known = set().union(*settled)
+    return [name for name in graph.composites if name not in known]
 
 
 def plan_composite(

@@ -155,11 +155,12 @@ def _can_have_border(
 
     Each window has something of the image.
     """
-    borders = [pooled.border(axis, size) for axis, size in enumerate(image)]
+    rows, columns = image
+    borders = pooled.borders((rows, columns))
     some = all(
         before < kernel and behind < kernel
         for (before, behind), kernel in zip(borders, pooled.window.kernel, strict=True)
     )
     results = capabilities.gemm.dst.memory
     loaded = capabilities.load(results.name, results.dtype_in_dram) is not None and not epilogue.steps
-    return some and (not any(map(any, borders)) or (loaded and isinstance(epilogue.scaling, Scaling)))
+    return some and (not pooled.leave((rows, columns)) or (loaded and isinstance(epilogue.scaling, Scaling)))

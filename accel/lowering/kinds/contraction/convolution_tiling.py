@@ -85,12 +85,8 @@ def _windows_fit(c: Candidates, conv: Convolution, pooled: StoredWindows, accele
 
 def _accumulators(c: Candidates, conv: Convolution) -> Int64:
     """Accumulators of a tile: its sums, with the border of those that are pooled."""
-    rows, columns = c.out_rows, c.out_columns
-    if conv.pooled is not None:
-        rows, columns = (
-            extents + sum(conv.pooled.border(axis, conv.sums[axis])) for axis, extents in enumerate((rows, columns))
-        )
-    return c.out_blocks * rows * columns
+    around_rows, around_columns = map(sum, conv.borders)
+    return c.out_blocks * (c.out_rows + around_rows) * (c.out_columns + around_columns)
 
 
 def _fits_memory(

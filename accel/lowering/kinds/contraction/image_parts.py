@@ -49,18 +49,17 @@ class ImageParts:
     @cached_property
     def borders(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Rows before and behind a part, and columns."""
-        rows, columns = (self.pooled.border(axis, size) for axis, size in enumerate(self.size))
-        return rows, columns
+        return self.pooled.borders(self.size)
 
     @property
     def bordered(self) -> bool:
         """Whether parts have a border."""
-        return any(map(any, self.borders))
+        return self.pooled.leave(self.size)
 
     @property
     def extents(self) -> tuple[int, int]:
         """Rows and columns of a part within its border."""
-        rows, columns = (span + sum(border) for span, border in zip(self.spans, self.borders, strict=True))
+        rows, columns = (self.pooled.extent(axis, count, self.size[axis]) for axis, count in enumerate(self.counts))
         return rows, columns
 
     @property
