@@ -25,7 +25,8 @@ def limits_of(program: Program, simulation: Simulation, *, every: bool = False) 
     """Returns what each change would save; nothing is compiled, and what the program does stays the same.
 
     Unless ``every`` change is wanted, a program too large to be timed as often is timed only with those that may take
-    most of its account, and says so: what is tried depends on the program, never on how fast the host is.
+    most of its account, and with none whose causes take too little of it to be worth a change, and says so: what is
+    tried depends on the program, never on how fast the host is.
     """
     family = family_of(program.accelerator)
     pieces = _pieces(simulation)
@@ -34,15 +35,24 @@ def limits_of(program: Program, simulation: Simulation, *, every: bool = False) 
     if not simulation.cycles:
         return _nothing("nothing ran on the accelerator")
     promise = _by_cause(merge_accounts(each.account for each in simulation.launches if each.account is not None).total)
-    known = sorted(family.variations(program.accelerator), key=lambda each: -sum(promise[name] for name in each.eases))
+    known = sorted(family.variations(program.accelerator), key=lambda each: -_share(each, promise))
     affordable = max(MOST_PIECES // max(pieces, 1), int(pieces <= 2 * MOST_PIECES))  # rather one than none
-    tried = known if every else known[:affordable]
-    threads = 2 if pieces > _MANY_PIECES else 1
-    changes = sorted(_changes(tried, program, simulation, threads), key=lambda change: change.cycles)
+    if every or affordable >= len(known):
+        changes = _changes(known, program, simulation, pieces)
+        return ProgramLimits(sentence=_sentence(changes), changes=changes)
+    least = _LITTLE * simulation.cycles
+    tried = [each for each in known[:affordable] if not each.eases or _share(each, promise) >= least]
+    changes = _changes(tried, program, simulation, pieces)
+    sentence = _sentence(changes)
+    if affordable and not tried:
+        sentence = f"no known change eases as much as {_LITTLE:.0%} of the cycles, by their account"
     left = f"{len(known) - len(tried)} of {len(known)} changes were not tried, as the program is large: ask for all"
-    return ProgramLimits(
-        sentence=_sentence(changes), changes=changes, left_out=left if len(tried) < len(known) else None
-    )
+    return ProgramLimits(sentence=sentence, changes=changes, left_out=left)
+
+
+def _share(variation: Variation, promise: Counter[str]) -> int:
+    """The cycles of what it may take something of."""
+    return sum(promise[name] for name in variation.eases)
 
 
 def begin_limits(program: Program, simulation: Simulation, *, every: bool) -> Callable[[], ProgramLimits]:
@@ -74,8 +84,9 @@ def _nothing(reason: str) -> ProgramLimits:
     return ProgramLimits(sentence=None, changes=[], left_out=reason)
 
 
-def _changes(variations: Sequence[Variation], program: Program, simulation: Simulation, threads: int) -> list[Change]:
-    """The program with each change; without those that the clock cannot run, as a cost that no longer is a number."""
+def _changes(variations: Sequence[Variation], program: Program, simulation: Simulation, pieces: int) -> list[Change]:
+    """The program with each change, the fastest first; without what no clock can run, as a cost that is no number."""
+    threads = 2 if pieces > _MANY_PIECES else 1
     sync = program.accelerator.synchronisation
     carried = sync.kind == "tokens" and sync.carry
     retimed = [_Retimed(variation, dict(program.initial_tokens)) for variation in variations]
@@ -89,7 +100,8 @@ def _changes(variations: Sequence[Variation], program: Program, simulation: Simu
             for results in simulation.together():
                 decoded = decoded_together(results)
                 list(each_of(lambda each: each.time(decoded, results, carried=carried), retimed))  # noqa: B023
-    return [_change(each.variation, each.layers, simulation.cycles) for each in retimed if each.layers is not None]
+    found = [_change(each.variation, each.layers, simulation.cycles) for each in retimed if each.layers is not None]
+    return sorted(found, key=lambda change: change.cycles)
 
 
 @dataclass

@@ -136,7 +136,7 @@ class ProgramLimits(pydantic.BaseModel):
     """What limits the program, and what would help most; only the clock was run again, nothing was compiled anew."""
 
     sentence: str | None = Field(
-        description="the change that saves most, in words; null where nothing was tried",
+        description="the change that saves most, in words, or that none saves much; null where nothing is known of any",
         examples=["bound by the bus: with 16 bytes a beat it would take 12.0% fewer cycles"],
     )
     changes: list[Change] = Field(description="all that was tried, the one that saves most first")

@@ -111,6 +111,25 @@ def test_what_is_left_out_for_the_size_is_named(monkeypatch):
     assert (limits_of(program, simulation).sentence, limits_of(program, simulation).changes) == (None, [])
 
 
+def test_a_large_program_is_not_timed_with_what_its_account_has_too_little_of(monkeypatch):
+    program = small_program()
+    simulation = simulate(program, {"x": np.zeros((4, 16), np.int8)})
+    account = simulation.launches[0].account.total
+    memory = sum(account["memory"].values())
+    monkeypatch.setattr(program_limits, "MOST_PIECES", 7 * len(program.words))  # of the eight known
+    monkeypatch.setattr(program_limits, "_LITTLE", memory / simulation.cycles)
+    assert {change.resource for change in limits_of(program, simulation).changes} == {
+        "the bus",
+        "the read latency",
+        "the reads in flight",
+    }
+    monkeypatch.setattr(program_limits, "_LITTLE", 1.01)
+    limits = limits_of(program, simulation)
+    assert limits.sentence == "no known change eases as much as 101% of the cycles, by their account"
+    assert limits.left_out == "8 of 8 changes were not tried, as the program is large: ask for all"
+    assert len(limits_of(program, simulation, every=True).changes) == 8
+
+
 def test_tokens_are_there_that_the_program_starts_with_or_a_launch_leaves():
     accelerator = load_accelerator("vta")
     takes, sends = ("load_inp", {"pop_next": 1}), ("load_uop", {"push_prev": 1})
