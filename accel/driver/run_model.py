@@ -18,7 +18,7 @@ from accel.driver.helpers.job_helpers import NO_HELPERS, Helpers
 from accel.driver.helpers.lowering_assistant import lowering_assistant
 from accel.driver.helpers.reference_task import ReferenceTask
 from accel.driver.job_stages import JOB, with_program
-from accel.driver.kept_programs import KeptPrograms
+from accel.driver.kept_programs import PROGRAM_FILE, KeptPrograms
 from accel.driver.quantisation_scheme import requantisation
 from accel.driver.run_options import Options, StageProgress
 from accel.driver.stage_chain import Phase, StageChain, StageInfo
@@ -26,6 +26,8 @@ from accel.driver.stage_dumps import Dumps
 from accel.driver.trials.region_timer import RegionTimer
 from accel.errors import InternalError
 from accel.frontend.read.load_model import LoadedModel, load_externalized
+from accel.program.program_model import Program
+from accel.program_files.program_container import save_program
 from accel.report.documents.report_documents import Report, StageTime
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.util.content_cache import CacheStore
@@ -161,7 +163,8 @@ class _Record:
 
     A thread writes them beside the next stages: TVM's printer and compression run without Python's lock. Used as a
     context manager it ends when all is written. The first stage begins when the record does, at ``begun`` by
-    ``time.perf_counter``.
+    ``time.perf_counter``. Where it is ``report_only``, the program is written of a run that fails, as that may be a
+    fault of ours.
     """
 
     def __init__(
@@ -176,12 +179,15 @@ class _Record:
         self._began = begun
         self._writer = ThreadPoolExecutor(1, "writer")
         self._written: list[Future[None]] = []
+        self._program: Program | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         self._writer.shutdown()
+        if isinstance(error, Exception) and self._program is not None:
+            save_program(self._program, self._out / PROGRAM_FILE)
 
     def begin(self, stage: StageInfo, number: int) -> None:
         """Tell that a stage begins."""
@@ -195,14 +201,18 @@ class _Record:
     def made(self, phase: Phase) -> None:
         """Write what a stage has made."""
         assert self._stage is not None
-        if not self._report_only or isinstance(phase, Emitted | Referenced):  # the program is for a fault of ours
+        if not self._report_only:
             self._written.append(self._writer.submit(self._write, self._stage.name, phase))
+        elif isinstance(phase, Emitted):
+            self._program = phase.program
+        elif isinstance(phase, Referenced):
+            self._program = phase.expected
         elif isinstance(phase, Lowered):
             self._written.append(self._writer.submit(phase.print_kept))
 
     def _write(self, stage: str, phase: Phase) -> None:
         phase.save(self._out)
-        dump = None if self._report_only else phase.dump()
+        dump = phase.dump()
         if dump is not None:
             self._dumps.stage(stage, dump.text, dump.passes)
 

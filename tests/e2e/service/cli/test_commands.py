@@ -329,6 +329,24 @@ def test_an_error_of_ours_is_told_as_such(
         assert f"AssertionError: no such lane (incident {said['incident']})" in done.stderr
 
 
+def test_the_program_of_a_run_that_failed_behind_it_is_in_the_incident(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise AssertionError("no such lane")
+
+    monkeypatch.setattr("accel.driver.job_stages.make_report", broken)
+    monkeypatch.chdir(tmp_path)
+    assert cyclops_here("run", model, "--accelerator", "vta").returncode == 1  # no artifact was asked for
+    (kept,) = tmp_path.glob("cyclops-incident-*.zip")
+    with zipfile.ZipFile(kept) as archive:
+        (tmp_path / "program.zip").write_bytes(archive.read("program.zip"))
+    monkeypatch.undo()
+    done = cyclops_here("simulate", tmp_path / "program.zip")
+    assert done.returncode == 0, done.stderr
+    assert "as expected" in done.stdout or "verified" in done.stdout
+
+
 def test_a_dry_run_that_fails_for_us_says_so(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise AssertionError("no such lane")
