@@ -60,6 +60,7 @@ from accel.report.attention_placements import attention_placements
 from accel.report.documents.report_documents import CompiledFunction
 from accel.report.host_ops import host_ops
 from accel.simulate.engine import simulate
+from accel.simulate.prepare_simulation import loads_of_kept
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.util.safe_names import tensor_fault
 from accel.verify.tensor_quality import EVERY
@@ -81,7 +82,7 @@ def quantize(start_of_job: Compilation) -> Quantised:
     if known is not None:
         return Quantised(job, onnx.ModelProto.FromString(known))
     ahead = job.helpers.ahead
-    model = None if ahead is None else ahead.quantised(scheme)
+    model = None if ahead is None else ahead.quantised(scheme, loads_of_kept(job.target.accelerator))
     if model is None:
         model = ensure_quantised(job.original, job.calibration, seed=job.options.seed, scheme=scheme)
     if model.ByteSize() <= _MOST_KEPT:

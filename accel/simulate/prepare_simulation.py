@@ -90,14 +90,28 @@ def _share(parts: Sequence[Callable[[], object]], start_child: StartChild) -> No
 
 def _parts(accelerator: Accelerator) -> list[Callable[[], object]]:
     """Returns what :func:`prepare` compiles in parts that do not depend on each other, as far as its family says so."""
-    signatures = getattr(family_of(accelerator), "signatures", tuple)  # a plug-in may have prepare alone
-    parts: list[Callable[[], object]] = [each.compile for each in (*signatures(), *_common_signatures())]
+    parts: list[Callable[[], object]] = [each.compile for each in _signatures(accelerator)]
     return parts + [functools.partial(load_kernel, source) for source in _kernel_sources(accelerator)]
+
+
+def _signatures(accelerator: Accelerator) -> tuple[Signature, ...]:
+    """Returns the kernels that simulations on an accelerator run, as far as its family says which."""
+    of_family = getattr(family_of(accelerator), "signatures", tuple)  # a plug-in may have prepare alone
+    return (*of_family(), *_common_signatures())
 
 
 def _common_signatures() -> tuple[Signature, ...]:
     """Returns the kernels that all families use."""
     return (cycle_account.account_signature(), *decode.decode_signatures())
+
+
+def loads_of_kept(accelerator: Accelerator) -> list[Callable[[], object]]:
+    """Returns what loads the kernels of ``accelerator``, each where it is on the disk; nothing is compiled.
+
+    Raises:
+        InvalidAccelerator: its family is not installed.
+    """
+    return [signature.find for signature in _signatures(accelerator)]
 
 
 def is_on_disk(accelerator: Accelerator) -> bool:

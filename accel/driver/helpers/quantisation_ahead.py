@@ -4,8 +4,9 @@ Importing TVM takes a processor a second, and quantisation needs nothing of it b
 it knows what the accelerator can do. What this module imports is loaded before the process is forked; TVM is not.
 """
 
+import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -42,13 +43,18 @@ class QuantisationAhead:
         with suppress(OSError):  # whoever asks for the result finds that it is gone
             send_frame(self._line, _SCHEME.dump_json(scheme))
 
-    def quantised(self, scheme: Scheme) -> onnx.ModelProto | None:
+    def quantised(self, scheme: Scheme, meanwhile: Iterable[Callable[[], object]] = ()) -> onnx.ModelProto | None:
         """Returns the model in QDQ form, as :func:`quantize_model` makes it of random samples.
 
-        None if that failed, for whatever reason: the job tells it when it quantises the model itself.
+        None if that failed, for whatever reason: the job tells it when it quantises the model itself. What is to be
+        done ``meanwhile`` is begun until the model is there.
         """
         if self._begun is None:
             self.begin(scheme)
+        for act in meanwhile:
+            if select.select([self._line], [], [], 0)[0]:
+                break
+            act()
         data = receive_frame(self._line) if self._begun == scheme else None
         return None if data is None else onnx.ModelProto.FromString(data)
 

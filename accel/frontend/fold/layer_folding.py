@@ -3,6 +3,7 @@
 What follows no layer becomes a depthwise 1 x 1 convolution of its own.
 """
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -81,11 +82,10 @@ def fed_layer(
 ) -> tuple[Float64, Float64]:
     """Returns the constants of a layer whose data are scaled and shifted."""
     if node.op_type == "Conv":
-        groups = attribute_of(node, "group", 1)
-        outputs = weight.shape[0] // groups
-        scale, shift = (np.repeat(v.reshape(groups, -1), outputs, 0)[..., None] for v in (scale, shift))
-        kernels = weight.reshape(*weight.shape[:2], -1)
-        added = (kernels * shift).sum((1, 2)) if shift.any() else np.zeros(len(kernels))
+        groups, taps = attribute_of(node, "group", 1), math.prod(weight.shape[2:])
+        scale, shift = (np.repeat(v.reshape(groups, 1, -1), taps, 2) for v in (scale, shift))
+        kernels = weight.reshape(groups, -1, scale.shape[2])  # a row of each output: long rows are multiplied faster
+        added = (kernels * shift).sum(2).reshape(-1) if shift.any() else np.zeros(len(weight))
         return (kernels * scale).reshape(weight.shape), bias.reshape(-1) + added
     turned = bool(attribute_of(node, "transB", 0))
     more = (weight @ shift if turned else shift @ weight) * attribute_of(node, "alpha", 1.0)

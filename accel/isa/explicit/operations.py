@@ -5,9 +5,8 @@ Limits are sizes at which all arithmetic is exact and memory bounded.
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,12 +16,9 @@ from accel.accelerator.memories import Memory
 from accel.accelerator.semantics import LayerSemantics, Semantics, all_layers, all_semantics, scalar_field
 from accel.errors import SimulationError
 from accel.expression.syntax_tree import AffineIndex, index_terms
-from accel.isa.decode import KEPT, Decoded
+from accel.isa.decode import Decoded
 from accel.util.arrays import Bools, Int64
 from accel.util.same_object import SameObject
-
-K = TypeVar("K")
-T = TypeVar("T")
 
 LOOPS = 3  # hardware loops of an instruction
 MAX_CHIP_BYTES = 1 << 30
@@ -181,19 +177,9 @@ class ExecutedWords:
     decoded: Decoded
     rows: Int64
     at: Mapping[str, Int64]
-    _known: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def kept(self, make: Callable[["ExecutedWords", K], T], of: K) -> T:
-        """Returns what ``make`` makes of the executions and ``of``; of a long launch it is made at each call."""
-        if len(self.decoded) > KEPT:
-            return make(self, of)
-        key = make, SameObject(of)
-        if key not in self._known:
-            self._known[key] = make(self, of)
-        return cast(T, self._known[key])
 
     def column(self, name: str | None) -> Int64:
         """The values (m,) of a field, called part.field in a sequence; zeros where ``name`` is None."""

@@ -157,6 +157,15 @@ class Compiled(Generic[P, R]):
             self._ready[types, checked] = load_kernel(self, types, checked=checked)
         return self._ready[types, checked]
 
+    def find(self, types: tuple[Type, ...]) -> None:
+        """Fetches the kernel's code for arguments of ``types`` from the disk, if it is there."""
+        if (types, False) not in self._ready:
+            from accel.isa.native.kept_code import find_kernel  # noqa: PLC0415 - it loads LLVM
+
+            found = find_kernel(self, types)
+            if found is not None:
+                self._ready[types, False] = found
+
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Make a kernel of ``function``."""
@@ -173,3 +182,7 @@ class Signature:
     def compile(self) -> None:
         """Compiles the function for these types, or fetches its code from the disk, without running it."""
         self._function.ready(self._types)
+
+    def find(self) -> None:
+        """Fetches the function's code for these types from the disk, if it is there."""
+        self._function.find(self._types)

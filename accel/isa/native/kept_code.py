@@ -38,6 +38,13 @@ def load_kernel(kernel: Compiled[..., Any], types: tuple[Type, ...], *, checked:
     return Call(kernel.function, machine_code.LinkedKernel(code))
 
 
+def find_kernel(kernel: Compiled[..., Any], types: tuple[Type, ...]) -> "Call | None":
+    """Returns what calls a kernel with arguments of ``types``, unchecked; None where its code is not kept."""
+    key, folder = _key(kernel.function, types, checked=False), cache_folder()
+    code = None if key is None or folder is None else SealedCache(FolderCache(folder)).get(key)
+    return None if code is None else Call(kernel.function, machine_code.LinkedKernel(code))
+
+
 def _compile_once(
     function: Callable[..., Any], types: tuple[Type, ...], store: SealedCache, lock: Path, *, checked: bool
 ) -> bytes:

@@ -15,7 +15,7 @@ _FURTHER_RATIO = 1.1  # of such an option to the cheapest
 _DOUBT = 1.25  # of the first's cycles to its price
 _NEVER = 1 << 62  # cycles of an option of which they cannot be said, beside one of which they can
 _MAX_TRIALS = 12
-_LEAST_GAIN = 0.001  # of the cycles of all layers, for a trial
+_LEAST_GAIN = 0.002  # of the cycles of all layers, for a trial
 _AT_ONCE = 2  # trials of different layers, whatever the machine: which ones are made must not depend on it
 
 Measure = Callable[[Sequence[Region]], Sequence[int | None]]

@@ -146,10 +146,6 @@ class Copying:
 
 def copying(words: ExecutedWords, copy: Copy) -> Copying:
     """The shape of the copies that ``words`` are."""
-    return words.kept(_copying, copy)
-
-
-def _copying(words: ExecutedWords, copy: Copy) -> Copying:
     accelerator, fields = words.decoded.accelerator, copy.copy_fields
     unit = copy.dram_bytes(accelerator.memory(copy.memory)) if copy.dram_unit == "element" else 1
     one = np.ones(len(words), np.int64)
