@@ -76,10 +76,14 @@ def _run_trials(calls: Collection["_LayerOptions"], measure: Measure, least: flo
         promising = [call for call in calls if call.gain() > least]
         if not promising:
             promising = [call for call in calls if call.take_further() and call.gain() > least]
-        tried = sorted(promising, key=_LayerOptions.urgency, reverse=True)[: min(_AT_ONCE, left)]
-        if not tried:
+        most = min(_AT_ONCE, left)
+        urgent = sorted(promising, key=_LayerOptions.urgency, reverse=True)[:most]
+        if not urgent:
             return
-        for call, cycles in zip(tried, measure([call.next for call in tried]), strict=True):
+        # what is known of one option alone says nothing, and two of a single layer are timed in the time of one
+        each = most if len(urgent) == 1 and not urgent[0].known else 1
+        tried = [(call, region) for call in urgent for region in call.next_ones(each)]
+        for (call, _), cycles in zip(tried, measure([region for _, region in tried]), strict=True):
             call.learn(cycles)
         left -= len(tried)
 
@@ -148,10 +152,9 @@ class _LayerOptions:
         """What is tried first is greater: options of which one is known, as it says nothing by itself, then gains."""
         return bool(self.known), self.gain()
 
-    @property
-    def next(self) -> Region:
-        """The region to try next."""
-        return self.options[len(self.known)].region
+    def next_ones(self, most: int) -> list[Region]:
+        """The regions to try next."""
+        return [option.region for option in self.options[len(self.known) :][:most]]
 
     def learn(self, cycles: int | None) -> None:
         """Take the cycles of the next option; where those of the first cannot be said the estimate decides."""

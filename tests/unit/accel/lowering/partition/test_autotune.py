@@ -56,10 +56,23 @@ def test_an_estimate_that_was_right_is_not_doubted() -> None:
         asked.append(one)
         return 101 - one.tiling.out_rows
 
-    assert autotune({"a": [TilingOption(100, region(1)), TilingOption(101, region(2))]}, each(measure)) == {
-        "a": region(1)
+    options = {
+        f"{width}": [TilingOption(100, region(1, width)), TilingOption(101, region(2, width))] for width in (8, 9)
     }
-    assert asked == [region(1)]
+    assert autotune(options, each(measure)) == {"8": region(1, 8), "9": region(1, 9)}
+    assert asked == [region(1, 8), region(1, 9)]
+
+
+def test_two_options_of_the_only_layer_in_doubt_are_measured_at_once() -> None:
+    asked: list[list[Region]] = []
+
+    def measure(some: Sequence[Region]) -> list[int | None]:
+        asked.append(list(some))
+        return [110 - one.tiling.out_rows for one in some]
+
+    options = [TilingOption(100, region(1)), TilingOption(101, region(2))]
+    assert autotune({"a": options}, measure) == {"a": region(2)}
+    assert asked == [[region(1), region(2)]]
 
 
 def test_what_cannot_be_measured_stays_with_the_estimate() -> None:
@@ -89,7 +102,7 @@ def test_trials_go_where_an_estimate_was_wrong() -> None:
     wrong = 3
     options = {
         f"{width}": [TilingOption(1000, region(2, width)), TilingOption(1001, region(1, width))]
-        for width in range(1, 40)
+        for width in range(1, 20)  # each is worth a trial
     }
 
     def measure(one: Region) -> int:
