@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
+from accel.util.free_memory import keep_freed_memory
 from service.cli import accelerator_commands, host_commands, keys_commands
 from service.cli.options import (
     CalibrationMethod,
@@ -188,6 +189,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         exit_with_error("--intermediate leaves a file: say where with --out", 2)
     if changes and as_json:
         exit_with_error("--changes prints a table: leave --json out, or take the reports of each from --out", 2)
+    keep_freed_memory()
     with collection_paused():
         from accel.frontend.read.model_info import Axes
         from service.cli.begun_quantisation import begun_quantisation

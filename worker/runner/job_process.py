@@ -18,6 +18,7 @@ from typing import Any
 
 from accel.driver.helpers.job_helpers import Helpers
 from accel.driver.helpers.lowering_assistant import LoweringAssistant, assist
+from accel.util.free_memory import keep_freed_memory
 from accel.util.helper_process import line_to_helper, may_help
 from worker.config.settings import Settings
 from worker.execution.job_execution import execute
@@ -187,6 +188,7 @@ def start_job_process(settings: Settings, scratch: Path) -> JobProcess:
 def _serve(line: socket.socket, writes: int, settings: Settings, scratch: Path) -> None:
     os.setsid()
     set_process_name(PROCESS_NAME)
+    keep_freed_memory()
     assistant = _start_assistant(settings, scratch) if settings.job_assistant and may_help() else None
     os.dup2(writes, 1)
     os.dup2(writes, 2)
