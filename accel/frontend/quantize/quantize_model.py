@@ -25,6 +25,7 @@ from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.ort_session import optimized_model
 from accel.frontend.quantize.activation_calibration import Observations, calibration_samples
 from accel.frontend.quantize.channel_equalisation import ChannelEqualisation
+from accel.frontend.quantize.gelu_results import gelu_results
 from accel.frontend.quantize.input_moments import Feedback
 from accel.frontend.quantize.qdq_insertion import Quantiser, channel_weight_scales, weight_errors
 from accel.frontend.quantize.quantization_targets import Targets, find_targets
@@ -144,7 +145,8 @@ def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProt
         targets = find_targets(light, float_products=True)
     grid, shifts = GRIDS[scheme.scales], scheme.scales == "power of two"
     grids = {name: grid.with_base(base if shifts else 1) for name, base in scale_factors(targets).items()}
-    shifted = shiftable_tensors(light, targets, scheme.zero_points)
+    gelus = gelu_results(light, targets) if scheme.stores_gelu else frozenset[str]()
+    shifted = shiftable_tensors(light, targets, scheme.zero_points, gelus)
     known = prepared.observed.calibrated(grids, method=scheme.method, shifted=shifted)
     errors = {} if scheme.by_channel else weight_errors(targets.layers, grids, prepared.feedback)
     if shifts:

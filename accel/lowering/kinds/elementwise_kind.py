@@ -108,7 +108,7 @@ def added_by_loads(
         return None
     if composite.scaling is None or composite.has_bias or composite.steps:
         return None
-    common = math.gcd(*composite.weights)
+    common = math.gcd(*composite.weights) if composite.scaling.gelu is None else 1  # its constants are of whole sums
     weights = tuple(weight // common for weight in composite.weights)
     scaling = replace(composite.scaling, scale=float(np.float32(composite.scaling.scale) * np.float32(common)))
     epilogue = Epilogue((), scaling=scaling)
