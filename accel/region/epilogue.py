@@ -154,6 +154,11 @@ class Epilogue:
         return any(name == "add_tensor" for name, _ in self.steps)
 
     @property
+    def applies_function(self) -> bool:
+        """Whether the store computes a function of accumulators, which none of its operands are behind."""
+        return isinstance(self.scaling, Scaling) and self.scaling.gelu is not None
+
+    @property
     def adds_bias(self) -> bool:
         """Whether the bias is in the accumulators when they leave."""
         return self.has_bias or self.has_product or self.start == "bias" or self.stores_bias

@@ -25,7 +25,7 @@ from accel.frontend.integer_recovery.operators.average_pool_recovery import reco
 from accel.frontend.integer_recovery.operators.concat_recovery import recover_concat
 from accel.frontend.integer_recovery.operators.contraction_recovery import recover_contraction
 from accel.frontend.integer_recovery.operators.elementwise_recovery import recover_elementwise
-from accel.frontend.integer_recovery.operators.gelu_recovery import recover_gelu
+from accel.frontend.integer_recovery.operators.gelu_recovery import recover_gelu, recover_gelu_of_layer
 from accel.frontend.integer_recovery.operators.matmul_recovery import recover_matmul
 from accel.frontend.integer_recovery.operators.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.operators.movement_recovery import recover_movement
@@ -158,7 +158,8 @@ def recover_integers(
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:
             continue
-        recovered = any(recover(rewrite, binding, requantize) for recover in recoveries)
+        recovered = stores_gelu and recover_gelu_of_layer(rewrite, binding, tables)
+        recovered = recovered or any(recover(rewrite, binding, requantize) for recover in recoveries)
         if not recovered and not keeps_floats:
             recovered = recover_product(rewrite, binding, tables)
             recovered = recovered or (stores_gelu and recover_gelu(rewrite, binding, tables))

@@ -1,13 +1,12 @@
 """Recovery of GELU as I-BERT's integers, for accelerators whose stores compute it of their accumulators.
 
-erf is a parabola up to a bound on each side, and 1 beyond (Kim et al., "I-BERT: Integer-only BERT Quantization", 2021).
-So the result is another than the table of the function has: by up to 0.02, and by what the constants lose as integers.
-A function that is GELU, whatever nodes it is made of, becomes such integers where each of them is as near to the
-function's own; where that is not so it stays a table, with the reason.
+A function that is GELU, whatever nodes it is made of, is computed by the store of the layer before it where int32 holds
+what may come of its sums, which takes sums worth much: then the layer's own int8 are skipped. Elsewhere it is work of
+its own on these. Where the integers are not near enough to the function, it stays a table, with the reason.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import tvm
@@ -15,33 +14,69 @@ from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.composite_functions import ScaledEpilogue
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor, shape_of
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, shape_of
+from accel.frontend.integer_recovery.gelu_integers import (
+    StoredGelu,
+    accepted_error,
+    gelu_of_integers,
+    gelu_of_sums,
+    times_gelu,
+)
 from accel.frontend.integer_recovery.operators.addition_recovery import RANKS
+from accel.frontend.integer_recovery.operators.contraction_recovery import (
+    CONTRACTIONS,
+    IntegerContraction,
+    layer_of,
+    replace_layer,
+)
 from accel.frontend.integer_recovery.operators.table_recovery import TableFunction, Tables
-from accel.region.epilogue import INT8, IntegerGelu
-from accel.util.arrays import Array, Int64
-
-_A, _B = -0.2888, -1.769  # of the parabola that stands for erf
-_ACCEPTED = 0.02  # of the parabola's own error; beside the rounding of both results
-_WEIGHTS = tuple(1 << shift for shift in range(7))  # the products of int8 and a weight of int8
-_INT32_MAX = (1 << 31) - 1
+from accel.frontend.integer_recovery.requantization import Narrowing
+from accel.frontend.integer_recovery.rounding_bias import Rounding
+from accel.region.epilogue import INT8
 
 
-@dataclass(frozen=True)
-class StoredGelu:
-    """The integers of a function: ``weight`` times the data less their zero point, then the function, then ``scale``.
+def recover_gelu_of_layer(rewrite: DataflowRewrite, binding: relax.Binding, tables: Tables) -> bool:
+    """Replaces a layer and the GELU behind it by the layer with that in its store; False if they do not fit.
 
-    ``error`` is how many steps of the result the furthest of the 256 is away.
+    The layer has one scale, int32 holds whatever its weights make of any data, and nothing else reads its result.
     """
+    call = rewrite.graph.call(binding.var)
+    layer = layer_of(rewrite, binding.var) if call is not None and call.op.name in CONTRACTIONS else None
+    if layer is None or layer.chain.output is None or layer.phases is not None or not layer.is_of_one_scale:
+        return False
+    function = tables.reader(rewrite, layer.chain.tail)
+    if function is None or function.data is None or function.output is None or function.output.zero_point:
+        return False
+    times = times_gelu(function, function.data, function.output)
+    if times is None:
+        return False
+    steps = times / float(function.output.scale)
+    found = gelu_of_sums(float(layer.scale.reshape(-1)[0]), int(layer.magnitude.max()), steps)
+    members = _members(rewrite, layer, function)
+    if found is None or found.error > accepted_error(times, function.output) or members is None:
+        return False
+    chain = replace(layer.chain, members=members, output=function.output, limits=INT8)
+    nothing = Rounding(np.zeros(()), np.ones(()))
+    narrowing = Narrowing(ScaledEpilogue(found.scale, *INT8, gelu=found.gelu), np.zeros((), np.int64), nothing)
+    replace_layer(rewrite, replace(layer, chain=chain), narrowing)
+    return True
 
-    weight: int
-    gelu: IntegerGelu
-    scale: float
-    error: int
+
+def _members(
+    rewrite: DataflowRewrite, layer: IntegerContraction, function: TableFunction
+) -> tuple[relax.Var, ...] | None:
+    """The layer's chain and the function, in order; None if anything else reads what lies between."""
+    graph, before = rewrite.graph, {str(var.name) for var in (layer.chain.root, *layer.chain.members)}
+    within = graph.between(function.end, before)
+    behind = [each.var for each in graph.bindings if str(each.var.name) in within]
+    inside = (layer.chain.tail, *(var for var in behind if not var.same_as(function.end)))
+    if any(str(user.var.name) not in within for var in inside for user in graph.users(var)):
+        return None
+    return (*layer.chain.members, *behind)
 
 
 def recover_gelu(rewrite: DataflowRewrite, binding: relax.Binding, tables: Tables) -> bool:
-    """Replaces the quantize at the end of a GELU by ``elementwise`` with its integers; False where there are none.
+    """Replaces the quantize at the end of a GELU of int8 by ``elementwise`` with its integers; False if there are none.
 
     Where it is a GELU, but with no integers near enough, ``tables`` is told why.
     """
@@ -51,8 +86,7 @@ def recover_gelu(rewrite: DataflowRewrite, binding: relax.Binding, tables: Table
     times = times_gelu(function, function.data, function.output)
     if times is None:
         return False
-    found = stored_gelu(function, function.data)
-    accepted = 1 + _ACCEPTED * abs(times) / float(function.output.scale)
+    found, accepted = gelu_of_integers(function, function.data), accepted_error(times, function.output)
     refused = ""
     if function.output.zero_point:
         refused = f"leave 0 for 0, and the zero point of its result is {function.output.zero_point}"
@@ -63,76 +97,27 @@ def recover_gelu(rewrite: DataflowRewrite, binding: relax.Binding, tables: Table
     if refused or found is None:
         tables.reasons[str(binding.var.name)] = f"the integers of GELU that stores compute {refused}"
         return False
-    _replace(rewrite, binding, function, found, -found.weight * int(function.data.zero_point))
+    _replace(rewrite, function, found, -found.weight * int(function.data.zero_point))
     return True
 
 
-def times_gelu(function: TableFunction, data: QuantisedTensor, output: QuantisedTensor) -> float | None:
-    """Returns by what a function of int8 is GELU, within a step of its result everywhere; None if it is another."""
-    if {data.dtype, output.dtype} != {"int8"}:
-        return None
-    x = (np.arange(INT8[0], INT8[1] + 1) - int(data.zero_point)) * float(data.scale)
-    gelu = x / 2 * (1 + np.array([math.erf(each / math.sqrt(2)) for each in x]))
-    steps = _fitted(gelu, function.entries - float(output.zero_point), function.entries)
-    nearest = np.clip(np.rint(gelu * steps) + int(output.zero_point), *INT8)
-    return steps * float(output.scale) if steps and np.abs(nearest - function.entries).max() <= 1 else None
-
-
-def _fitted(values: Array, wanted: Array, entries: Array) -> float:
-    """By what ``values`` are nearest to ``wanted``, of entries that are not clipped; 0 of none."""
-    inside = (entries > INT8[0]) & (entries < INT8[1])
-    known = values[inside].astype(np.float64)
-    return float(known @ wanted[inside] / squares) if (squares := known @ known) else 0.0
-
-
-def stored_gelu(function: TableFunction, data: QuantisedTensor) -> StoredGelu | None:
-    """Returns the integers nearest to a function, of the least weight of equally near ones; None if none fit int32."""
-    integers = np.arange(INT8[0], INT8[1] + 1) - int(data.zero_point)
-    found = (_candidate(integers, weight, float(data.scale), function.entries) for weight in _WEIGHTS)
-    return min(filter(None, found), key=lambda each: (each.error, each.weight), default=None)
-
-
-def _candidate(integers: Int64, weight: int, scale: float, entries: Array) -> StoredGelu | None:
-    """Those of data of ``scale`` times ``weight``; None if int32 does not hold them."""
-    sums = integers * weight
-    bound, unit = _B * math.sqrt(2) * weight / scale, 2 / _A * (weight / scale) ** 2
-    if not (-_INT32_MAX < bound < -1.5 and -_INT32_MAX < unit):
-        return None
-    gelu = IntegerGelu(round(bound), round(unit))
-    bent = np.minimum(np.abs(sums) + gelu.qb, 0)
-    parabola = bent * bent + gelu.qc
-    product = sums * (np.where(sums < 0, -parabola, parabola) + gelu.qc)
-    if max(int(np.abs(each).max()) for each in (bent * bent, parabola, product)) > _INT32_MAX:
-        return None
-    factor = np.float32(_fitted(product, entries, entries))
-    steps = np.clip(np.rint(product.astype(np.float32) * factor), *INT8)
-    return StoredGelu(weight, gelu, float(factor), int(np.abs(steps - entries).max()))
-
-
-def _replace(
-    rewrite: DataflowRewrite, binding: relax.Binding, function: TableFunction, found: StoredGelu, offset: int
-) -> None:
-    """Bind the quantize to the composite, whose sums begin as ``offset``."""
-    source, shape = function.source, shape_of(function.source)
+def _replace(rewrite: DataflowRewrite, function: TableFunction, found: StoredGelu, offset: int) -> None:
+    """Bind the quantize to the composite, which adds ``offset`` to the weighted data."""
+    source, end, shape = function.source, function.end, shape_of(function.source)
     laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
     value: relax.Expr = source
     if laid_out != shape:
-        value = rewrite.emit(relax.op.reshape(source, laid_out), binding.var, "rows")
+        value = rewrite.emit(relax.op.reshape(source, laid_out), end, "rows")
     composite = composite_functions.elementwise(
         function.nodes,
         laid_out,
         (found.weight,),
         "sum",
-        0,
+        offset,
         ScaledEpilogue(found.scale, *INT8, gelu=found.gelu),
-        rounds=offset != 0,
     )
-    arguments = [value]
-    if offset:
-        offsets: Array = np.full(laid_out[1], offset, np.int64)
-        arguments.append(relax.const(composite_functions.along_channels(laid_out, offsets)))
-    rewrite.origin[binding.var.name] = function.origin
-    result: relax.Expr = tvm.ir.Call(rewrite.composite(composite, function.origin), arguments)
+    rewrite.origin[end.name] = function.origin
+    result: relax.Expr = tvm.ir.Call(rewrite.composite(composite, function.origin), [value])
     if laid_out != shape:
-        result = relax.op.reshape(rewrite.emit(result, binding.var, "gelu"), shape)
-    rewrite.bind(binding.var, result)
+        result = relax.op.reshape(rewrite.emit(result, end, "gelu"), shape)
+    rewrite.bind(end, result)

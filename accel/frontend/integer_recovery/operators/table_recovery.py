@@ -48,12 +48,14 @@ class _Function:
 class TableFunction:
     """A function of one integer tensor, as data.
 
-    ``result`` is the name of its tensor, ``within`` those on the way, ``nodes`` the model's nodes and ``origin`` the
-    first of these. ``entries`` [256] are its results from the least integer of ``source`` on. ``data`` is what these
-    integers stand for, ``output`` what the results do; None where that is not one scale.
+    ``result`` is the name of its tensor and ``end`` its variable, ``within`` are the tensors on the way, ``nodes`` the
+    model's nodes and ``origin`` the first of these. ``entries`` [256] are its results from the least integer of
+    ``source`` on. ``data`` is what these integers stand for, ``output`` what the results do; None where that is not one
+    scale.
     """
 
     result: str
+    end: relax.Var
     within: tuple[str, ...]
     nodes: tuple[str, ...]
     origin: ImportedNode
@@ -74,6 +76,7 @@ class Tables:
         self.inner: dict[str, tuple[str, ...]] = {}
         self.reasons: dict[str, str] = {}
         self._known: dict[str, TableFunction | None] = {}
+        self._readers: dict[str, list[TableFunction]] | None = None
         self._imported = imported
         self._calls = {str(call.node.output[0]): call for call in imported.calls if len(call.node.output) == 1}
         self._by_variable = {
@@ -124,8 +127,18 @@ class Tables:
         output = rewrite.graph.parameters(quantize, binding.var) if quantize is not None else None
         known = tuple(each if each is not None and each.per_tensor else None for each in (data, output))
         return TableFunction(
-            result, tuple(found.nodes), tuple(nodes or [origin.name]), first, source, table, *known
+            result, binding.var, tuple(found.nodes), tuple(nodes or [origin.name]), first, source, table, *known
         )
+
+    def reader(self, rewrite: DataflowRewrite, source: relax.Var) -> TableFunction | None:
+        """Returns a function of the integers that a variable has; None if there is none, or there are several."""
+        if self._readers is None:
+            found = [self.function(rewrite, binding) for binding in rewrite.graph.bindings]
+            self._readers = {}
+            for each in filter(None, found):
+                self._readers.setdefault(str(each.source.name), []).append(each)
+        readers = self._readers.get(str(source.name), [])
+        return readers[0] if len(readers) == 1 else None
 
     def ends_in(self, quantised: relax.Var) -> bool:
         """Returns whether a function of one integer tensor ends in ``quantised``: a table is its better form."""
