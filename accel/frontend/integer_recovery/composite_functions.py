@@ -345,11 +345,10 @@ def product(
     return _function("product", nodes, parameters, compute).with_attr("cause", cause)
 
 
-def table(nodes: Sequence[str], x: Shape, dtype: str, entries: Array, cause: str = "") -> relax.Function:
+def table(nodes: Sequence[str], x: Shape, dtype: str, entries: Array) -> relax.Function:
     """Returns the composite ``table`` of a tensor of shape ``x`` and ``dtype``.
 
-    ``entries`` [256] are the results for each integer of that type, from the least on. Its attribute ``cause`` says
-    why it is no function of the accelerator's own, where that has one.
+    ``entries`` [256] are the results for each integer of that type, from the least on.
     """
     parameters = [_parameter("x", x, dtype)]
 
@@ -359,8 +358,7 @@ def table(nodes: Sequence[str], x: Shape, dtype: str, entries: Array, cause: str
             at = builder.emit(relax.op.add(at, relax.const(-INT8[0], "int64")))
         return builder.emit(relax.op.take(relax.const(entries), at, axis=0))
 
-    function = _function("table", nodes, parameters, compute)
-    return function.with_attr("cause", cause) if cause else function
+    return _function("table", nodes, parameters, compute)
 
 
 def is_table(function: relax.Function) -> bool:

@@ -91,8 +91,9 @@ class Tables:
         if found is None:
             return False
         shape, dtype = shape_of(found.source), str(found.source.ty.dtype.dtype)
-        reason = self.reasons.get(str(binding.var.name), "")
-        function = composite_functions.table(found.nodes, shape, dtype, found.entries, reason)
+        function = composite_functions.table(found.nodes, shape, dtype, found.entries)
+        if (reason := self.reasons.get(str(binding.var.name))) is not None:
+            function = function.with_attr("cause", reason)
         rewrite.bind(binding.var, tvm.ir.Call(rewrite.composite(function, found.origin), [found.source]))
         self.inner[found.result] = found.within
         return True
