@@ -153,16 +153,16 @@ def recover_integers(
 ) -> ImportedModel:
     """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
     rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)
-    tables = Tables(imported)
+    tables, gelus = Tables(imported), stores_gelu and not keeps_floats
     recoveries = [each for each in _RECOVERIES if each is not recover_matmul or not float_products]
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:
             continue
-        recovered = stores_gelu and recover_gelu_of_layer(rewrite, binding, tables)
+        recovered = gelus and recover_gelu_of_layer(rewrite, binding, tables)
         recovered = recovered or any(recover(rewrite, binding, requantize) for recover in recoveries)
         if not recovered and not keeps_floats:
             recovered = recover_product(rewrite, binding, tables)
-            recovered = recovered or (stores_gelu and recover_gelu(rewrite, binding, tables))
+            recovered = recovered or (gelus and recover_gelu(rewrite, binding, tables))
             recovered = recovered or tables.recover(rewrite, binding)
         if not recovered:
             rewrite.keep(binding)

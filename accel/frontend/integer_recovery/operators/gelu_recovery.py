@@ -34,6 +34,8 @@ from accel.frontend.integer_recovery.requantization import Narrowing
 from accel.frontend.integer_recovery.rounding_bias import Rounding
 from accel.region.epilogue import INT8
 
+_MOST_MEMBERS = 8  # bias, clips and quantize of a layer
+
 
 def recover_gelu_of_layer(rewrite: DataflowRewrite, binding: relax.Binding, tables: Tables) -> bool:
     """Replaces a layer and the GELU behind it by the layer with that in its store; False if they do not fit.
@@ -41,14 +43,13 @@ def recover_gelu_of_layer(rewrite: DataflowRewrite, binding: relax.Binding, tabl
     The layer has one scale, int32 holds whatever its weights make of any data, and nothing else reads its result.
     """
     call = rewrite.graph.call(binding.var)
-    layer = layer_of(rewrite, binding.var) if call is not None and call.op.name in CONTRACTIONS else None
-    if layer is None or layer.chain.output is None or layer.phases is not None or not layer.is_of_one_scale:
-        return False
-    function = tables.reader(rewrite, layer.chain.tail)
+    function = _function_behind(rewrite, binding, tables) if call is not None and call.op.name in CONTRACTIONS else None
     if function is None or function.data is None or function.output is None or function.output.zero_point:
         return False
-    times = times_gelu(function, function.data, function.output)
-    if times is None:
+    times, layer = times_gelu(function, function.data, function.output), layer_of(rewrite, binding.var)
+    if times is None or layer is None or layer.phases is not None or not layer.is_of_one_scale:
+        return False
+    if layer.chain.output is None or not layer.chain.tail.same_as(function.source):
         return False
     steps = times / float(function.output.scale)
     found = gelu_of_sums(float(layer.scale.reshape(-1)[0]), int(layer.magnitude.max()), steps)
@@ -60,6 +61,16 @@ def recover_gelu_of_layer(rewrite: DataflowRewrite, binding: relax.Binding, tabl
     narrowing = Narrowing(ScaledEpilogue(found.scale, *INT8, gelu=found.gelu), np.zeros((), np.int64), nothing)
     replace_layer(rewrite, replace(layer, chain=chain), narrowing)
     return True
+
+
+def _function_behind(rewrite: DataflowRewrite, binding: relax.Binding, tables: Tables) -> TableFunction | None:
+    """The function of the integers that a layer may leave, found before its weights are looked at."""
+    user: relax.Binding | None = binding
+    for _ in range(_MOST_MEMBERS):
+        user = rewrite.graph.only_user(user.var) if user is not None else None
+        if user is not None and (found := tables.reader(rewrite, user.var)) is not None:
+            return found
+    return None
 
 
 def _members(

@@ -145,6 +145,19 @@ def test_sums_that_int32_may_not_hold_become_int8_first(tmp_path: Path) -> None:
     assert not report.host_ops
 
 
+def test_a_result_that_is_read_elsewhere_stays(tmp_path: Path) -> None:
+    """An output of the model that is gone, as it is in the store of a layer."""
+    graph, point = Graph("gelu"), np.array(0, np.int8)
+    x = graph.input("x", (21, 8), onnx.TensorProto.INT8)
+    sums = graph.quantize(_dense(graph, x), _DATA, point, "sums")
+    graph.quantize(_erf_form(graph, graph.dequantize(sums, _DATA, point)), _RESULT, point, "y")
+    for name in ("y", "sums"):
+        graph.output(name, (21, 24), onnx.TensorProto.INT8)
+    data = np.random.default_rng(1).integers(-20, 20, (21, 8)).astype(np.int8)
+    report, _ = _run(graph.model(), data, tmp_path, _with_gelu())
+    assert [layer.op for layer in report.layers] == ["dense", "elementwise"]
+
+
 def _reasons(model: onnx.ModelProto, folder: Path, accelerator: Accelerator) -> set[str]:
     shape = tuple(int(size.dim_value) for size in model.graph.input[0].type.tensor_type.shape.dim)
     report, _ = _run(model, _integers(shape), folder, accelerator)
