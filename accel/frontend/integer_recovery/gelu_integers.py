@@ -69,7 +69,7 @@ def gelu_of_integers(function: TableFunction, data: QuantisedTensor) -> StoredGe
 def gelu_of_sums(scale: float, magnitude: int, steps: float) -> StoredGelu | None:
     """Returns the integers of GELU times ``steps``, of sums worth ``scale`` that are up to ``magnitude``.
 
-    None if int32 does not hold what may come of them.
+    None if int32 does not hold what may come of them, which is largest of 0 and of the ends.
     """
     near = min(magnitude, int(_REACH / scale) + 1)
     sums = np.unique(np.rint([np.linspace(-far, far, _SAMPLES) for far in (near, magnitude)])).astype(np.int64)
