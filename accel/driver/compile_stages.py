@@ -107,11 +107,12 @@ def import_model(done: Quantised) -> Imported:
     """
     job = done.job
     requantize, _ = requantisation(job.target)
-    balances = Capabilities.of(job.target).balances
+    capabilities = Capabilities.of(job.target)
     imported = import_integer_model(
         done.model,
         requantize,
-        balances=balances,
+        balances=capabilities.balances,
+        stores_gelu=capabilities.stores_gelu,
         keeps_floats=rounds_floats(job.target),
         float_products=multiplies_floats(job.target) and not is_quantised(job.original),
     )

@@ -20,7 +20,8 @@ def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
     """Returns how a float model is quantised for ``target``."""
     requantize, scales = requantisation(target)
     at_once = isinstance(requantize, WideProduct) or requantize in ("multiply at once", "multiply and round")
-    at_once = at_once and Capabilities.of(target).multiplies_channels
+    capabilities = Capabilities.of(target)
+    at_once = at_once and capabilities.multiplies_channels
     by_channel = options.weight_scales == "channel" or (options.weight_scales == "auto" and at_once)
     # where results do not lie as data the host lays these out, and loads that pad leave it less to write
     shifting: ZeroPoints = "fused" if target.contraction.results_are_data else "unpadded"
@@ -28,4 +29,5 @@ def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
     zero_points = usual if options.zero_points == "auto" else options.zero_points
     scales = "free" if by_channel else scales
     floats = multiplies_floats(target)
-    return Scheme(scales, by_channel, zero_points, options.calibration_method, float_products=floats)
+    method, gelu = options.calibration_method, capabilities.stores_gelu
+    return Scheme(scales, by_channel, zero_points, method, float_products=floats, stores_gelu=gelu)

@@ -94,14 +94,14 @@ def titled(accelerator: Accelerator, change: str) -> Accelerator:
 def with_shape_of(accelerator: Accelerator, derived: Accelerator) -> Accelerator:
     """Returns a document with memories, encodings and ``source`` of another; its ports, costs and the rest are kept.
 
-    Both have the same memories and instructions by name.
+    Both have the same memories by name; instructions that the other alone has cost what it says.
     """
     ports = {memory.name: memory.ports for memory in accelerator.memories}
     costs = {each.name: {"cycles": each.cycles, "energy": each.energy} for each in accelerator.instructions}
     return accelerator.model_copy(
         update={
             "memories": tuple(each.model_copy(update={"ports": ports[each.name]}) for each in derived.memories),
-            "instructions": tuple(each.model_copy(update=costs[each.name]) for each in derived.instructions),
+            "instructions": tuple(each.model_copy(update=costs.get(each.name, {})) for each in derived.instructions),
             "source": derived.source,
         }
     )

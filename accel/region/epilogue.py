@@ -6,10 +6,11 @@ two cycles an element for it.
 
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from accel.accelerator.contraction import Contraction
 
@@ -42,13 +43,25 @@ ChannelOperand = Literal["factor", "shift", "bias"]
 
 
 @dataclass(frozen=True)
+class IntegerGelu:
+    """I-BERT's GELU of an int32, in units of a constant: ``x * (sign(x) * (min(abs(x) + qb, 0)**2 + qc) + qc)``.
+
+    Both constants are negative. Beyond int32 it wraps.
+    """
+
+    qb: int
+    qc: int
+
+
+@dataclass(frozen=True)
 class Scaling:
-    """``clip(rint(f32(x) * scale), low, high)``, half to even, as int8."""
+    """``clip(rint(f32(x) * scale), low, high)``, half to even, as int8; of a function of x where there is ``gelu``."""
 
     scale: float
     low: int
     high: int
     relu: Relu = ""
+    gelu: Annotated[IntegerGelu | None, Field(exclude_if=lambda gelu: gelu is None)] = None  # few stages' texts have it
 
 
 @dataclass(frozen=True)
@@ -139,6 +152,11 @@ class Epilogue:
     def has_bias(self) -> bool:
         """Whether the epilogue adds a bias tensor."""
         return any(name == "add_tensor" for name, _ in self.steps)
+
+    @property
+    def applies_function(self) -> bool:
+        """Whether the store computes a function of accumulators, which none of its operands are behind."""
+        return isinstance(self.scaling, Scaling) and self.scaling.gelu is not None
 
     @property
     def adds_bias(self) -> bool:

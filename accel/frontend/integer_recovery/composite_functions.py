@@ -31,7 +31,8 @@ The epilogue is one of three, as the accelerator requantises; relu and clip are 
   one; astype to int8.
 - :class:`ScaledEpilogue`, by a float: astype to float32 (int32 beyond 2^24 rounds, half to even); multiply by
   the scale, a constant float32 of shape [], as the second operand; round (half to even); clip to the bounds, as
-  floats; astype to int8. These five bindings are always there, also where the scale is 1.
+  floats; astype to int8. These five bindings are always there, also where the scale is 1. With a GELU a = abs(x) comes
+  before, min(a + qb, 0) squared plus qc is p, and a * p + x * qc what is cast, all in int32.
 - :class:`MultipliedEpilogue`, by a multiplier and shifts (``requantization.py`` of this package): [right_shift],
   multiply by a constant or by m, [add 2^(s-1)], [right_shift by s], [add the zero point]; maximum, minimum, astype to
   int8 as in the first. A wide product is one of int64: astype, [astype m], multiply, .., right_shift, astype to int32.
@@ -47,7 +48,7 @@ from tvm import relax
 
 from accel.region.composite_attributes import COMPOSITE, CompositeAttributes, dump_attributes
 from accel.region.elementwise import Combination
-from accel.region.epilogue import INT8, EpilogueOp, Scaling, Steps
+from accel.region.epilogue import INT8, EpilogueOp, IntegerGelu, Scaling, Steps
 from accel.region.shapes import SlidingWindow
 from accel.util.arrays import Array, Int32, Int64
 
@@ -65,11 +66,15 @@ class ShiftEpilogue:
 
 @dataclass(frozen=True)
 class ScaledEpilogue:
-    """Requantisation by ``scale``, a finite float32 not below 0, rounded half to even; then clipping to [low, high]."""
+    """Requantisation by ``scale``, a finite float32, rounded half to even; then clipping to [low, high].
+
+    With ``gelu`` it is that of an integer function of the accumulator, whose scale may be below 0.
+    """
 
     scale: float
     low: int
     high: int
+    gelu: IntegerGelu | None = None
 
 
 @dataclass(frozen=True)
@@ -389,7 +394,7 @@ def _ending(epilogue: AnyEpilogue | None, addend: int = 0) -> CompositeAttribute
     if epilogue is None:
         return CompositeAttributes()
     if isinstance(epilogue, ScaledEpilogue):
-        scaling = Scaling(float(np.float32(epilogue.scale)), epilogue.low, epilogue.high)
+        scaling = Scaling(float(np.float32(epilogue.scale)), epilogue.low, epilogue.high, gelu=epilogue.gelu)
         return CompositeAttributes(steps=_added(addend), scaling=scaling, narrow=True)
     if isinstance(epilogue, MultipliedEpilogue):
         before: Steps = (("shift_right", epilogue.before),) if epilogue.before else ()
@@ -431,9 +436,19 @@ def _requantised(
 
 
 def _scaled(builder: relax.BlockBuilder, acc: relax.Expr, epilogue: ScaledEpilogue) -> relax.Expr:
+    acc = acc if epilogue.gelu is None else _integer_gelu(builder, acc, epilogue.gelu)
     value = _rounded(builder, acc, relax.const(epilogue.scale, "float32"))
     value = builder.emit(relax.op.clip(value, float(epilogue.low), float(epilogue.high)))
     return builder.emit(relax.op.astype(value, "int8"))
+
+
+def _integer_gelu(builder: relax.BlockBuilder, acc: relax.Expr, gelu: IntegerGelu) -> relax.Expr:
+    """I-BERT's GELU without a sign: that of x times x is its absolute value."""
+    size = builder.emit(relax.op.maximum(acc, builder.emit(relax.op.subtract(_int32(0), acc))))
+    bent = builder.emit(relax.op.minimum(builder.emit(relax.op.add(size, _int32(gelu.qb))), _int32(0)))
+    parabola = builder.emit(relax.op.add(builder.emit(relax.op.multiply(bent, bent)), _int32(gelu.qc)))
+    odd = builder.emit(relax.op.multiply(size, parabola))
+    return builder.emit(relax.op.add(odd, builder.emit(relax.op.multiply(acc, _int32(gelu.qc)))))
 
 
 def _narrowed(

@@ -85,6 +85,10 @@ class Dataflow:
         users = self._users.get(var.name, [])
         return users[0] if len(users) == 1 else None
 
+    def users(self, var: relax.Var) -> list[relax.Binding]:
+        """Returns the bindings that use ``var``, each as often as it does."""
+        return self._users.get(var.name, [])
+
     def dequantised(self, expr: relax.Expr) -> QuantisedTensor | None:
         """Returns ``expr`` as the quantised tensor it is dequantised from; transposed constants are followed."""
         transposition = self.call(expr, "relax.permute_dims")

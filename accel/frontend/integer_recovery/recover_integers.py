@@ -25,6 +25,7 @@ from accel.frontend.integer_recovery.operators.average_pool_recovery import reco
 from accel.frontend.integer_recovery.operators.concat_recovery import recover_concat
 from accel.frontend.integer_recovery.operators.contraction_recovery import recover_contraction
 from accel.frontend.integer_recovery.operators.elementwise_recovery import recover_elementwise
+from accel.frontend.integer_recovery.operators.gelu_recovery import recover_gelu, recover_gelu_of_layer
 from accel.frontend.integer_recovery.operators.matmul_recovery import recover_matmul
 from accel.frontend.integer_recovery.operators.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.operators.movement_recovery import recover_movement
@@ -116,6 +117,7 @@ def import_integer_model(
     balances: Collection[Rounded] = (),
     keeps_floats: bool = False,
     float_products: bool = False,
+    stores_gelu: bool = False,
 ) -> ImportedModel:
     """Imports a model in QDQ form (or float: then all of it is for the host).
 
@@ -128,13 +130,14 @@ def import_integer_model(
         keeps_floats: whether the accelerator computes with floats, so that functions of integers stay as they are, and
             become no tables and no integer products of the host's.
         float_products: whether products of two activations stay as they are, too.
+        stores_gelu: whether stores compute I-BERT's integer GELU of accumulators.
 
     Raises:
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
     """
     signed = with_signed_activations(qdq)
     imported = import_onnx(with_integer_movement(signed))
-    floats = {"keeps_floats": keeps_floats, "float_products": float_products}
+    floats = {"keeps_floats": keeps_floats, "float_products": float_products, "stores_gelu": stores_gelu}
     recovered = recover_integers(imported, requantize, balances=balances, **floats)
     return replace(recovered, activations=quantised_activations(signed))
 
@@ -146,17 +149,21 @@ def recover_integers(
     balances: Collection[Rounded] = (),
     keeps_floats: bool = False,
     float_products: bool = False,
+    stores_gelu: bool = False,
 ) -> ImportedModel:
     """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
     rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)
-    tables = Tables(imported)
+    tables, gelus = Tables(imported), stores_gelu and not keeps_floats
     recoveries = [each for each in _RECOVERIES if each is not recover_matmul or not float_products]
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:
             continue
-        recovered = any(recover(rewrite, binding, requantize) for recover in recoveries)
+        recovered = gelus and recover_gelu_of_layer(rewrite, binding, tables)
+        recovered = recovered or any(recover(rewrite, binding, requantize) for recover in recoveries)
         if not recovered and not keeps_floats:
-            recovered = recover_product(rewrite, binding, tables) or tables.recover(rewrite, binding)
+            recovered = recover_product(rewrite, binding, tables)
+            recovered = recovered or (gelus and recover_gelu(rewrite, binding, tables))
+            recovered = recovered or tables.recover(rewrite, binding)
         if not recovered:
             rewrite.keep(binding)
     rewrite.restore(imported.calls, imported.opset)

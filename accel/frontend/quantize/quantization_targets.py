@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -148,18 +148,19 @@ class Targets:
     products: tuple[onnx.NodeProto, ...] = ()
 
 
-def find_targets(model: onnx.ModelProto, *, float_products: bool = False) -> Targets:
+def find_targets(model: onnx.ModelProto, *, float_products: bool = False, within: Collection[str] = ()) -> Targets:
     """Returns the operators and tensors to quantise in ``model``, whose constants are initializers.
 
-    ``float_products``: products of two activations are none of them.
+    ``float_products``: products of two activations are none of them. ``within`` are nodes of functions that stay whole.
     """
-    finder = _Finder(model, float_products=float_products)
+    finder = _Finder(model, float_products=float_products, within=within)
     return finder.targets()
 
 
 class _Finder:
-    def __init__(self, model: onnx.ModelProto, *, float_products: bool) -> None:
+    def __init__(self, model: onnx.ModelProto, *, float_products: bool, within: Collection[str]) -> None:
         graph = model.graph
+        self._within = within
         self._float_products = float_products
         self._nodes = list(graph.node)
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -305,7 +306,7 @@ class _Finder:
 
     def _is_addition(self, node: onnx.NodeProto) -> bool:
         """Whether it is an addition to quantise: not of an attention mask, whose scale leaves nothing of the rest."""
-        if not _STEPWISE.isdisjoint(origins_of(node).values()):
+        if node.name in self._within or not _STEPWISE.isdisjoint(origins_of(node).values()):
             return False  # the state of a cell loses too much if each step rounds it to eight bits
         operands = [*map(str, node.input)]
         added = node.op_type in _ADDITIONS and len(operands) > 1 and self._activations(operands)

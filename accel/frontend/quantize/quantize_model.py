@@ -25,6 +25,7 @@ from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.ort_session import optimized_model
 from accel.frontend.quantize.activation_calibration import Observations, calibration_samples
 from accel.frontend.quantize.channel_equalisation import ChannelEqualisation
+from accel.frontend.quantize.gelu_functions import find_gelus
 from accel.frontend.quantize.input_moments import Feedback
 from accel.frontend.quantize.qdq_insertion import Quantiser, channel_weight_scales, weight_errors
 from accel.frontend.quantize.quantization_targets import Targets, find_targets
@@ -140,11 +141,14 @@ def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProt
         InvalidModel: some values are not finite on the samples.
     """
     light, targets = prepared.model, prepared.targets
-    if scheme.float_products:
-        targets = find_targets(light, float_products=True)
+    gelus = find_gelus(light) if scheme.stores_gelu else ()
+    if scheme.float_products or gelus:
+        within = frozenset[str]().union(*(gelu.nodes for gelu in gelus))
+        targets = find_targets(light, float_products=scheme.float_products, within=within)
     grid, shifts = GRIDS[scheme.scales], scheme.scales == "power of two"
     grids = {name: grid.with_base(base if shifts else 1) for name, base in scale_factors(targets).items()}
-    shifted = shiftable_tensors(light, targets, scheme.zero_points)
+    fixed = frozenset(gelu.result for gelu in gelus)
+    shifted = shiftable_tensors(light, targets, scheme.zero_points, fixed)
     known = prepared.observed.calibrated(grids, method=scheme.method, shifted=shifted)
     errors = {} if scheme.by_channel else weight_errors(targets.layers, grids, prepared.feedback)
     if shifts:

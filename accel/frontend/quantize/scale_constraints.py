@@ -64,8 +64,10 @@ def loosened_joins(model: onnx.ModelProto, targets: Targets, losses: Mapping[str
     return replace(targets, joins=tuple(joins))
 
 
-def shiftable_tensors(model: onnx.ModelProto, targets: Targets, which: ZeroPoints) -> frozenset[str]:
-    """Returns the activations that may have a zero point.
+def shiftable_tensors(
+    model: onnx.ModelProto, targets: Targets, which: ZeroPoints, fixed: frozenset[str] = frozenset()
+) -> frozenset[str]:
+    """Returns the activations that may have a zero point, none of which has the scale of one that is ``fixed``.
 
     Zeros around an image are what loads bring by themselves, and other numbers must be in DRAM; the largest
     of two tensors' integers stands for the largest number only if both have the same zero point; and what the zero
@@ -80,7 +82,7 @@ def shiftable_tensors(model: onnx.ModelProto, targets: Targets, which: ZeroPoint
     second = {str(node.input[1]) for node in targets.products}
     found: set[str] = set()
     for group in equal_scale_groups(targets):
-        if (padded | compared | second).isdisjoint(group):
+        if (padded | compared | second | fixed).isdisjoint(group):
             found.update(group)
     return frozenset(found)
 

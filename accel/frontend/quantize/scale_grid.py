@@ -41,6 +41,7 @@ class Scheme:
         zero_points: of activations.
         method: how the ranges of activations are chosen.
         float_products: whether products of two activations stay in float32.
+        stores_gelu: whether GELU is computed by stores, as integers, so that its results have no zero point.
     """
 
     scales: Scales = "power of two"
@@ -48,6 +49,7 @@ class Scheme:
     zero_points: ZeroPoints = "unpadded"
     method: CalibrationMethod = "mse"
     float_products: bool = False
+    stores_gelu: bool = False
 
 
 DEFAULT_SCHEME = Scheme()

@@ -29,7 +29,17 @@ from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.operation_matching import matching_operations
 from accel.lowering.ir.affine_nest import AffineNest, simplify
 from accel.lowering.ir.epilogue_arithmetic import apply_pair, apply_steps, stored_value
-from accel.region.epilogue import INT8, TENSOR_OPS, ChannelFactors, ChannelOperand, EpilogueOp, Scaling, Shifting, Steps
+from accel.region.epilogue import (
+    INT8,
+    TENSOR_OPS,
+    ChannelFactors,
+    ChannelOperand,
+    EpilogueOp,
+    IntegerGelu,
+    Scaling,
+    Shifting,
+    Steps,
+)
 from accel.region.tile_steps import PairOp
 
 _SHIFT = 8  # bits of a byte plane
@@ -41,6 +51,8 @@ _WIDE_FACTORS = tuple((1 << bits) - 1 for bits in (31, 30, 24, 23, 18, 17, 16, 1
 _WIDE_SHIFTS = (31, 15, 16, 30, 32)  # one of which any machine has
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109)
 
+
+_SOME_GELU = IntegerGelu(-53, -3135)  # of numbers that are worth 0.047
 
 _TENSOR_STEPS = {"add_tensor": "addition of a tensor", "multiply_tensor": "multiplication by a tensor"}
 
@@ -202,6 +214,11 @@ class Capabilities:
     def scales(self) -> bool:
         """Whether a store scales accumulators by a float."""
         return self.store("int8", Scaling(0.5, -128, 127)) is not None
+
+    @property
+    def stores_gelu(self) -> bool:
+        """Whether a store computes I-BERT's integer GELU of accumulators before it scales them."""
+        return self.store("int8", Scaling(-0.5, *INT8, gelu=_SOME_GELU)) is not None
 
     @cached_property
     def wide_product(self) -> WideProduct | None:

@@ -141,7 +141,7 @@ def narrowing_epilogues(
     scaling = composite.scaling
     if scaling is not None:
         yield Epilogue(composite.steps, start=start, scaling=scaling)
-        if scaling.low == 0:
+        if scaling.low == 0 and scaling.gelu is None:  # a relu stands before the function
             yield Epilogue((*composite.steps, *_RELU), start=start, scaling=replace(scaling, low=INT8[0]))
             for relu in get_args(Relu)[1:]:
                 yield Epilogue(composite.steps, start=start, scaling=replace(scaling, low=INT8[0], relu=relu))

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import tirx
 
-from accel.region.epilogue import TENSOR_OPS, ChannelOperand, EpilogueOp, Relu, Scaling, Shifting, Steps
+from accel.region.epilogue import TENSOR_OPS, ChannelOperand, EpilogueOp, IntegerGelu, Relu, Scaling, Shifting, Steps
 from accel.region.shapes import SlidingWindow
 from accel.region.tile_steps import PairOp
 
@@ -66,6 +66,7 @@ def stored_value(
 
     value = relu("sums", value)
     if isinstance(scaling, Scaling):
+        value = value if scaling.gelu is None else integer_gelu(value, scaling.gelu)
         product = relu("floats", value.astype("float32")) * tirx.const(scaling.scale, "float32")
         value = tirx.nearbyint(relu("product", product))
     else:
@@ -76,6 +77,15 @@ def stored_value(
         value = value.astype(sums) if scaling.narrows else value
     clipped = relu("clipped", clip_to(relu("rounded", value), (scaling.low, scaling.high)))
     return relu("narrowed", clipped.astype("int8"))
+
+
+def integer_gelu(value: tirx.Expr, gelu: IntegerGelu) -> tirx.Expr:
+    """I-BERT's GELU of a sum, in units of its own; negative sums have a parabola of their own, as there is no sign."""
+    dtype = str(value.ty.dtype)
+    qb, qc, zero = (tirx.const(number, dtype) for number in (gelu.qb, gelu.qc, 0))
+    above, below = tirx.min(value + qb, zero), tirx.min(qb - value, zero)
+    erf = tirx.Select(value < zero, zero - (below * below + qc), above * above + qc)
+    return value * (erf + qc)
 
 
 def clip_to(value: tirx.Expr, bounds: tuple[int, int]) -> tirx.Expr:

@@ -108,7 +108,7 @@ def added_by_loads(
         return None
     if composite.scaling is None or composite.has_bias or composite.steps:
         return None
-    common = math.gcd(*composite.weights)
+    common = math.gcd(*composite.weights) if composite.scaling.gelu is None else 1  # its constants are of whole sums
     weights = tuple(weight // common for weight in composite.weights)
     scaling = replace(composite.scaling, scale=float(np.float32(composite.scaling.scale) * np.float32(common)))
     epilogue = Epilogue((), scaling=scaling)
@@ -173,5 +173,9 @@ def _in_instructions(composite: CompositeRegion, epilogue: Epilogue, capabilitie
         if isinstance(found, str) or ("multiply_tensor", 0) in found.steps:
             return found if isinstance(found, str) else capabilities.lacks("multiply", 1)
         return replace(found, start=epilogue.start)
+    first = epilogue.steps[:1]
+    cleared = composite.combination == "sum" and epilogue.start == "bias" and not identity_obstacle(capabilities)
+    if epilogue.applies_function and cleared and first and first[0][0] == "add":  # what clears sums may be any number
+        epilogue = replace(epilogue, steps=epilogue.steps[1:])
     groups = steps_per_instruction(epilogue.steps, capabilities)
     return groups if isinstance(groups, str) else replace(epilogue, groups=groups)

@@ -85,6 +85,9 @@ def _left_to_host(module: ir.IRModule, capabilities: Capabilities, host_nodes: M
             continue
         if is_table(function):
             title = capabilities.accelerator.title
+            if (cause := function.attrs.get("cause")) is not None:
+                reasons[str(variable.name_hint)] = f"{cause}; the host looks it up in a table, in int8"
+                continue
             reasons[str(variable.name_hint)] = (
                 f"it is a table of 256 entries, and the document of {title} has no instruction that looks up a table; "
                 "the host looks it up, in int8"

@@ -138,6 +138,11 @@ class IntegerContraction:
         """A bound on each channel's accumulator, in absolute value, from the weights at hand; [O]."""
         return self.weights.magnitude() + (0 if self.bias is None else np.abs(self.bias))
 
+    @property
+    def is_of_one_scale(self) -> bool:
+        """Whether a unit of every sum is worth the same."""
+        return bool((self.scale == self.scale.reshape(-1)[0]).all())
+
     def along_channels(self, values: Array) -> Array:
         """Returns a scalar or [O] array, shaped to broadcast with the accumulator."""
         return values.reshape((1, -1, 1, 1) if self.window else (1, -1))
@@ -145,7 +150,7 @@ class IntegerContraction:
 
 def recover_contraction(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
     """Replaces ``binding`` and its chain by ``conv2d`` or ``dense``; False, and nothing done, if they do not fit."""
-    layer = _layer(rewrite, binding.var)
+    layer = layer_of(rewrite, binding.var)
     return layer is not None and recover_layer(rewrite, layer, requantize)
 
 
@@ -153,9 +158,13 @@ def recover_layer(rewrite: DataflowRewrite, layer: IntegerContraction, requantiz
     """Replaces the operator that ``layer`` is, and its chain; False, and nothing done, if its sums do not fit int32."""
     if layer.magnitude.max() > INT32_MAX:
         return False
-    root = layer.chain.root
-    found = narrowing_of(layer, requantize)
-    narrowing = None
+    replace_layer(rewrite, layer, narrowing_of(layer, requantize))
+    return True
+
+
+def replace_layer(rewrite: DataflowRewrite, layer: IntegerContraction, found: Narrowing | str) -> None:
+    """Replaces the operator and its chain by the composite with a requantisation, or with why the host has that."""
+    root, narrowing = layer.chain.root, None
     if not isinstance(found, str):
         biased = layer.bias is not None or bool(found.addend.any())
         narrowing = balanced(rewrite, layer.chain, found, layer.weights.channels, biased=biased)
@@ -173,7 +182,6 @@ def recover_layer(rewrite: DataflowRewrite, layer: IntegerContraction, requantiz
         rewrite.rounding.errors[str(layer.chain.tail.name)] = known
     rewrite.replace(layer.chain.members)
     rewrite.bind(layer.chain.tail, _like(rewrite, layer, result))
-    return True
 
 
 def _vectors(layer: IntegerContraction, narrowing: Narrowing | None) -> list[relax.Expr]:
@@ -189,8 +197,8 @@ def _vectors(layer: IntegerContraction, narrowing: Narrowing | None) -> list[rel
     return [relax.const(layer.along_channels(vector.astype(np.int32))) for vector in vectors]
 
 
-def _layer(rewrite: DataflowRewrite, var: relax.Var) -> IntegerContraction | None:
-    """The layer whose float operator ``var`` is bound to, if its data are quantised and its weights constant."""
+def layer_of(rewrite: DataflowRewrite, var: relax.Var) -> IntegerContraction | None:
+    """Returns the layer whose operator ``var`` is bound to, if its data are quantised and its weights constant."""
     graph = rewrite.graph
     call = graph.call(var)
     if call is None or call.op.name not in CONTRACTIONS:

@@ -16,10 +16,10 @@ from onnx import helper
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, shape_of
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor, shape_of
 from accel.frontend.onnx_model.external_data import embedded
 from accel.frontend.onnx_model.onnx_nodes import constants_of
-from accel.frontend.relax_import.relax_importer import ImportedGraph
+from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode
 from accel.host.host_executor import open_session
 from accel.util.arrays import Array
 
@@ -44,14 +44,39 @@ class _Function:
     constants: frozenset[str]
 
 
+@dataclass(frozen=True)
+class TableFunction:
+    """A function of one integer tensor, as data.
+
+    ``result`` is the name of its tensor and ``end`` its variable, ``within`` are the tensors on the way, ``nodes`` the
+    model's nodes and ``origin`` the first of these. ``entries`` [256] are its results from the least integer of
+    ``source`` on. ``data`` is what these integers stand for, ``output`` what the results do; None where that is not one
+    scale.
+    """
+
+    result: str
+    end: relax.Var
+    within: tuple[str, ...]
+    nodes: tuple[str, ...]
+    origin: ImportedNode
+    source: relax.Var
+    entries: Array
+    data: QuantisedTensor | None
+    output: QuantisedTensor | None
+
+
 class Tables:
     """The functions of one integer tensor in a model.
 
-    ``inner`` gives the tensors within each that became a table, by the name of its result.
+    ``inner`` gives the tensors within each that became a table, by the name of its result; ``reasons`` why one became
+    no integers of an accelerator that has some for such functions, by the variable of its result.
     """
 
     def __init__(self, imported: ImportedGraph) -> None:
         self.inner: dict[str, tuple[str, ...]] = {}
+        self.reasons: dict[str, str] = {}
+        self._known: dict[str, TableFunction | None] = {}
+        self._readers: dict[str, list[TableFunction]] | None = None
         self._imported = imported
         self._calls = {str(call.node.output[0]): call for call in imported.calls if len(call.node.output) == 1}
         self._by_variable = {
@@ -62,22 +87,59 @@ class Tables:
 
     def recover(self, rewrite: DataflowRewrite, binding: relax.Binding) -> bool:
         """Replaces the quantize at the end of a function by its table; returns False for any other binding."""
+        found = self.function(rewrite, binding)
+        if found is None:
+            return False
+        shape, dtype = shape_of(found.source), str(found.source.ty.dtype.dtype)
+        function = composite_functions.table(found.nodes, shape, dtype, found.entries)
+        if (reason := self.reasons.get(str(binding.var.name))) is not None:
+            function = function.with_attr("cause", reason)
+        rewrite.bind(binding.var, tvm.ir.Call(rewrite.composite(function, found.origin), [found.source]))
+        self.inner[found.result] = found.within
+        return True
+
+    def function(self, rewrite: DataflowRewrite, binding: relax.Binding) -> TableFunction | None:
+        """Returns the function that ends in a quantize, found once; None for any other binding."""
+        name = str(binding.var.name)
+        if name not in self._known:
+            self._known[name] = self._function_of(rewrite, binding)
+        return self._known[name]
+
+    def _function_of(self, rewrite: DataflowRewrite, binding: relax.Binding) -> TableFunction | None:
         ended = self._ended(binding.var)
         if ended is None:
-            return False
+            return None
         result, found, source = ended
-        shape, dtype = shape_of(source), str(source.ty.dtype.dtype)
-        table = self._table(found, result, dtype, len(shape))
+        table = self._table(found, result, str(source.ty.dtype.dtype), len(shape_of(source)))
         if table is None:
-            return False
+            return None
         variables = [self._calls[name].results[0] for name in self._ordered(found)]
         nodes = rewrite.nodes([var for var in variables if var is not None])
         origin = rewrite.origin[binding.var.name]
-        function = composite_functions.table(nodes or [origin.name], shape, dtype, table)
-        callee = rewrite.composite(function, rewrite.origin.get(str(_first(variables).name), origin))
-        rewrite.bind(binding.var, tvm.ir.Call(callee, [source]))
-        self.inner[result] = tuple(found.nodes)
-        return True
+        first = rewrite.origin.get(str(_first(variables).name), origin)
+        read = (self._calls[name] for name in self._ordered(found))
+        ends = [
+            call.results[0]
+            for call in read
+            if call.node.op_type == "DequantizeLinear" and call.node.input[0] in found.sources
+        ]
+        data = rewrite.graph.dequantised(ends[0]) if ends[0] is not None else None
+        quantize = rewrite.graph.call(binding.var, "relax.quantize")
+        output = rewrite.graph.parameters(quantize, binding.var) if quantize is not None else None
+        known = tuple(each if each is not None and each.per_tensor else None for each in (data, output))
+        return TableFunction(
+            result, binding.var, tuple(found.nodes), tuple(nodes or [origin.name]), first, source, table, *known
+        )
+
+    def reader(self, rewrite: DataflowRewrite, source: relax.Var) -> TableFunction | None:
+        """Returns a function of the integers that a variable has; None if there is none, or there are several."""
+        if self._readers is None:
+            found = [self.function(rewrite, binding) for binding in rewrite.graph.bindings]
+            self._readers = {}
+            for each in filter(None, found):
+                self._readers.setdefault(str(each.source.name), []).append(each)
+        readers = self._readers.get(str(source.name), [])
+        return readers[0] if len(readers) == 1 else None
 
     def ends_in(self, quantised: relax.Var) -> bool:
         """Returns whether a function of one integer tensor ends in ``quantised``: a table is its better form."""

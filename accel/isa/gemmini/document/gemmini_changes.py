@@ -60,9 +60,11 @@ def derived_gemmini(accelerator: Accelerator, configuration: DocumentPart) -> Ac
 
 
 def _with_instructions_of(accelerator: Accelerator, made: Accelerator) -> Accelerator:
-    """The document ``made`` without instructions that ``accelerator`` leaves out."""
-    kept = {each.name for each in accelerator.instructions}
-    return made.model_copy(update={"instructions": tuple(each for each in made.instructions if each.name in kept)})
+    """The document ``made`` without instructions that ``accelerator`` leaves out of those that its parameters have."""
+    own = {each.name for each in gemmini_accelerator(parameters_of(accelerator)).instructions}
+    left_out = own - {each.name for each in accelerator.instructions}
+    kept = tuple(each for each in made.instructions if each.name not in left_out)
+    return made.model_copy(update={"instructions": kept})
 
 
 def _changed(accelerator: Accelerator, **values: Any) -> tuple[Accelerator, GemminiParameters]:

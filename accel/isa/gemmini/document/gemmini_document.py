@@ -27,7 +27,7 @@ from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document import rocc_encoding
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.document.loop_layers import loop_layers
-from accel.isa.gemmini.document.rocc_encoding import LATER, ONE, RELU
+from accel.isa.gemmini.document.rocc_encoding import IGELU, LATER, ONE, RELU
 
 _WEIGHT_STATIONARY = 1
 _GARBAGE = {"row": (1 << 26) - 1, "norm": 7, "full": 1, "accumulate": 1, "is_acc": 1}
@@ -73,7 +73,7 @@ def gemmini_accelerator(
             *(rocc_encoding.config_ld(state) for state in rocc_encoding.LOADS),
             rocc_encoding.config_ex(),
             rocc_encoding.config_st(),
-            rocc_encoding.config_norm(),
+            rocc_encoding.config_norm(compiled=parameters.normalizations),
             *rocc_encoding.move_instructions(),
             *rocc_encoding.execution(),
             *rocc_encoding.other_instructions(),
@@ -86,6 +86,7 @@ def gemmini_accelerator(
             *loop_layers(parameters, _SPAD, _ACC),
             _load_widened(dim, parameters.wide_columns // dim),
             _store_pooled(dim),
+            *((_store_gelu(dim, parameters.wide_columns // dim),) if parameters.normalizations else ()),
         ),
         dram=Dram(
             bus_bytes=parameters.dma_bus_bytes,
@@ -218,6 +219,19 @@ def _store_scaled(dim: int, blocks: int = 1) -> Copy:
         },
         blocks,
     )
+
+
+def _store_gelu(dim: int, blocks: int) -> Copy:
+    """The store of I-BERT's integer GELU (AccumulatorScale.scala ``igelu``), of all accumulators but the least int32.
+
+    It is x * (erf(x / sqrt 2) + 1), in units of a constant: erf is a parabola up to ``-qb`` of each side, and then 1.
+    """
+    bent, turned = "min(sram[n] + qb, 0)", "min(qb - sram[n], 0)"
+    erf = f"select(sram[n] < 0, -({turned} * {turned} + qc), {bent} * {bent} + qc)"
+    gelu = f"sram[n] * ({erf} + qc)"
+    does = f"dram[n] = i8(clip(rint(f32({gelu}) * scale), -128.0, 127.0))"
+    store = _store("store_gelu", "int8", dim, {"gelu": ({"config_st.activation": IGELU}, does)}, blocks)
+    return store.model_copy(update={"sequence": ("config_norm", *store.sequence), "pragma": "pragma_mvout_gelu"})
 
 
 def _store_pooled(dim: int) -> Copy:

@@ -192,6 +192,14 @@ class GemminiParameters(DocumentPart):
     mesh_output_delay: Annotated[
         int, Field(strict=True, ge=0, le=16, description="registers behind the mesh, cycles")
     ] = 1
+    normalizations: Annotated[
+        bool,
+        Field(
+            strict=True,
+            description="stores compute I-BERT's integer functions of accumulators (GemminiConfigs.scala "
+            "``has_normalizations``), of which compiled programs use GELU",
+        ),
+    ] = False
     relu_before_scale: Annotated[
         bool,
         Field(

@@ -110,12 +110,13 @@ def config_st() -> Part:
     )  # fmt: skip
 
 
-def config_norm() -> Part:
-    """Sets the constants of the normalising activations."""
+def config_norm(*, compiled: bool) -> Part:
+    """Sets the constants of the normalising activations; ``compiled`` programs send signed ones, where they change."""
+    kind = "signed" if compiled else "unsigned"
     return part(
         "config_norm", "store", CONFIG, _subtype(CONFIG_NORM), Spec("statistics", RS1 + 8, 8),
         Spec("activation_high", RS1 + 16, 1), Spec("only_statistics", RS1 + 17, 1), Spec("inverse", RS1 + 18, 1),
-        Spec("q_const", RS1 + 32, 32), Spec("qb", RS2, 32), Spec("qc", RS2 + 32, 32),
+        Spec("q_const", RS1 + 32, 32), Spec("qb", RS2, 32, kind), Spec("qc", RS2 + 32, 32, kind), sticky=compiled,
     )  # fmt: skip
 
 

@@ -28,8 +28,9 @@ def lanewise_function(region: Region[LaneShape], gemm: Contraction, combine: Com
 
     Parameters are the operands ``[batch, blocks, pitch_h, pitch_w, *tile]``, the factors as diagonal matrices
     ``[factors, *tile of weights]`` unless loads bring the operands into the accumulators, what each channel adds
-    ``[blocks, *tile of dst]`` if the epilogue does, zeros ``[*tile of dst]`` if loads clear accumulators, and the
-    result ``[batch, blocks, pitch_h, pitch_w, *tile of dst]``.
+    ``[blocks, *tile of dst]`` if the epilogue does, zeros ``[*tile of dst]`` if loads clear accumulators, or another
+    number where the store has a function of what it is added to, and the result
+    ``[batch, blocks, pitch_h, pitch_w, *tile of dst]``.
     """
     shape, epilogue, tiling = region.shape, region.epilogue, region.tiling
     tile = lane_tile(gemm, direct=shape.direct)
@@ -46,17 +47,22 @@ def lanewise_function(region: Region[LaneShape], gemm: Contraction, combine: Com
     first = shape.operands[0]
     extents = (first.batch, first.blocks, tiling.out_pitch_h, tiling.out_pitch_w, *gemm.dst.shape)
     stage = combine(brought, shape, extents)
+    loaded = not shape.direct and epilogue.start == "bias"
     bias = te.placeholder((first.blocks, *gemm.dst.shape), gemm.sum_dtype, name="bias")
     for number, steps in enumerate(epilogue.grouped):
         stage = elementwise_stage(stage, steps, stage_name(number, steps), bias)
+    zeros = te.placeholder(gemm.dst.shape, gemm.sum_dtype, name="zeros")
+    if loaded and epilogue.applies_function:
+        summed = stage
+        stage = te.compute(extents, lambda *at: summed(*at) + zeros(*at[4:]), name="begun")
     result = te.compute(
         extents, lambda *at: stored_value(stage(*at), epilogue.result, epilogue.scaling), name="result0"
     )
     constants = [] if shape.direct else [diagonals]
     if epilogue.has_bias:
         constants.append(bias)
-    if not shape.direct and epilogue.start == "bias":
-        constants.append(te.placeholder(gemm.dst.shape, gemm.sum_dtype, name="zeros"))
+    if loaded:
+        constants.append(zeros)
     return te.create_prim_func([*operands, *constants, result])
 
 

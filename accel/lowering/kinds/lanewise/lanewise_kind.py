@@ -23,7 +23,7 @@ from accel.lowering.kinds.used_operations import (
 )
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import OperandLayout
-from accel.lowering.layout.packed_constants import rounding_vector
+from accel.lowering.layout.packed_constants import rounding_constant, rounding_vector
 from accel.region.epilogue import INT8
 from accel.region.kinds import Region
 from accel.region.shapes import PackedActivation
@@ -52,7 +52,8 @@ class LanewiseKind(ABC, Generic[LaneShape]):
             rounding = rounding_vector(request.call, composite, region.epilogue, blocks * gemm.out_channels)
             arguments.append(relax.const(tiled_layout.pack_bias(rounding, blocks, gemm.dst)))
         if not shape.direct and region.epilogue.start == "bias":
-            arguments.append(relax.const(np.zeros(gemm.dst.shape, np.int32)))
+            first = rounding_constant(composite, region.epilogue) if region.epilogue.applies_function else 0
+            arguments.append(relax.const(np.full(gemm.dst.shape, first, np.int32)))
         shape = shape.over(tuple(packed for _, packed in brought))
         return PackedRegion(replace(region, shape=shape), arguments, composite, composite.result)
 

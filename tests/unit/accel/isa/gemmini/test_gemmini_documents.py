@@ -3,6 +3,7 @@
 import pydantic
 import pytest
 
+from accel.catalog.derive_accelerator import derive_accelerator
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document.gemmini_document import gemmini_accelerator, parameters_of
@@ -87,6 +88,22 @@ def test_blocks_that_no_load_takes_are_refused(name: str, blocks: dict[str, obje
     with pytest.raises(InvalidAccelerator, match=said) as caught:
         parse_accelerator(with_blocks(name, blocks))
     assert caught.value.field == f"accelerator.{field}"
+
+
+@pytest.mark.parametrize("name", ["gemmini", "gemmini-lean"])
+def test_normalisations_are_derived(name):
+    """A store that the derived document has not, because the other one had none; one that was left out, back again."""
+    without_them = load_accelerator(name)
+    normalising = derive_accelerator(without_them, {"normalizations": True}, "normalising")
+    assert parameters_of(normalising).normalizations
+    assert names_of(normalising) - names_of(without_them) == {"store_gelu"}
+    assert names_of(without_them) <= names_of(normalising)
+    back = derive_accelerator(normalising, {"normalizations": False}, name)
+    assert back.model_copy(update={"title": without_them.title}) == without_them
+
+
+def names_of(accelerator):
+    return {each.name for each in accelerator.instructions}
 
 
 def test_a_document_may_lack_what_does_nothing():
