@@ -7,7 +7,7 @@ truth value other than ``true`` and ``false``, or a number that JSON would not r
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
@@ -19,6 +19,7 @@ from accel.util.strict_json import ObjectReader, object_from_pairs, require_uniq
 MAX_DEPTH = 100
 MAX_VALUES = 20_000  # keys and values of a document; the largest preset has 4,000
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+MakeObject = Callable[[list[tuple[str, Any]]], dict[str, Any]]
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
@@ -34,8 +35,8 @@ class TooLargeError(TextError):
     """The document has more than ``MAX_VALUES`` keys and values, or ``MAX_DEPTH`` levels."""
 
 
-def read_yaml(text: str) -> Any:
-    """Returns the one document of ``text``, in YAML.
+def read_yaml(text: str, made: MakeObject = object_from_pairs) -> Any:
+    """Returns the one document of ``text``, in YAML, whose objects are ``made`` of their keys and values.
 
     Objects with repeated keys are marked; :func:`accel.util.strict_json.require_unique_keys` refuses them.
 
@@ -46,7 +47,7 @@ def read_yaml(text: str) -> Any:
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # of libyaml, where there is one
     try:
-        return _document(yaml.parse(text, Loader=loader))
+        return _document(yaml.parse(text, Loader=loader), made)
     except yaml.YAMLError as error:
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
         at = None if mark is None else mark.index
@@ -61,7 +62,7 @@ def _tab(error: yaml.YAMLError, text: str) -> str | None:
     return f"line {line + 1}: a tab; indent with spaces" if "\t" in indent else None
 
 
-def _document(events: Iterator[Any]) -> Any:
+def _document(events: Iterator[Any], made: MakeObject) -> Any:
     """The value, without recursion: ``open_`` are the lists and objects around the event, with an object's key."""
     values = 0
     root: list[Any] = []
@@ -83,7 +84,7 @@ def _document(events: Iterator[Any]) -> Any:
                 open_[-1].append(items)
             case yaml.MappingEndEvent():
                 pairs = open_.pop()
-                open_[-1].append(_object(pairs, event))
+                open_[-1].append(_object(pairs, event, made))
             case yaml.ScalarEvent():
                 _check(event)
                 open_[-1].append(_scalar(event.value) if event.implicit[0] else event.value)
@@ -103,14 +104,14 @@ def _check(event: Any) -> None:
         raise _at(event, f"the tag {event.tag}; no tags are taken")
 
 
-def _object(items: list[Any], end: Any) -> dict[str, Any]:
+def _object(items: list[Any], end: Any, made: MakeObject) -> dict[str, Any]:
     """An object from its keys and values, which alternate."""
     pairs = list(zip(items[::2], items[1::2], strict=True))
     for key, _ in pairs:
         if not isinstance(key, str):
             line, at = end.start_mark.line + 1, end.start_mark.index
             raise TextError(f"above line {line}: a key that is no text, {key!r:.40}; write it in quotes", at)
-    return object_from_pairs(pairs)
+    return made(pairs)
 
 
 def _scalar(text: str) -> Any:
@@ -144,7 +145,7 @@ def read_text(document: bytes) -> Any:
             _check_json(document)
             parsed = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=reader)
         else:
-            parsed = read_yaml(text)
+            parsed = read_yaml(text, reader)
         json.dumps(parsed, ensure_ascii=False, allow_nan=False).encode()  # half of a surrogate pair is no text
     except TooLargeError as error:
         large = AcceleratorDocumentTooLarge(f"the document is too large: {error}", field="accelerator")
@@ -154,7 +155,7 @@ def read_text(document: bytes) -> Any:
         refused = InvalidAccelerator(f"the document is not {form}: {error}", field="accelerator")
         refused.place = _place(text, error)
         raise refused from error
-    if form == "YAML" or reader.repeated:
+    if reader.repeated:
         require_unique_keys(parsed)
     return parsed
 

@@ -129,7 +129,7 @@ FILLED = {  # head, what fills the document, tail
 def test_more_values_than_may_be_are_refused_before_all_are_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     head, unit, tail = FILLED[name]
     made: list[object] = []
-    monkeypatch.setattr("accel.accelerator.text.document_text.object_from_pairs", made.append)
+    monkeypatch.setattr("accel.util.strict_json.object_from_pairs", made.append)
     with pytest.raises(AcceleratorDocumentTooLarge, match=f"{MAX_VALUES}") as caught:
         read_text((head + unit * ((MAX_BYTES - len(head + tail)) // len(unit)) + tail).encode())
     assert "keys and values" in caught.value.detail
