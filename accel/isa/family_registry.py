@@ -13,7 +13,7 @@ from typing import cast
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.family import ArrangesInstructions, Family, PricesExactly, PricesJoined
-from accel.region.kinds import Region
+from accel.region.kinds import TilingOption
 from accel.region.tilings import TilingCost
 from accel.util.arrays import Int64, Words
 
@@ -35,14 +35,17 @@ def family_of(accelerator: Accelerator) -> Family:
     return family(accelerator.family)
 
 
-def priced_exactly(accelerator: Accelerator) -> Callable[[Region], bool]:
-    """Returns what says of a region whether its family's estimate decides as the clock does.
+def priced_exactly(accelerator: Accelerator) -> Callable[[TilingOption], bool]:
+    """Returns what says of a layer's cheapest option whether its family's estimate decides as the clock does.
 
     Raises:
         InvalidAccelerator: as :func:`family_of`.
     """
     found = family_of(accelerator)
-    return found.prices_exactly if isinstance(found, PricesExactly) else lambda _region: False
+    if not isinstance(found, PricesExactly):
+        return lambda _option: False
+    exactly = found.prices_exactly
+    return lambda option: exactly(option, accelerator)
 
 
 def joined_cost(accelerator: Accelerator) -> TilingCost | None:

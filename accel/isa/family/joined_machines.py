@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 from accel.accelerator.document import Accelerator
 from accel.isa.decode import Decoded
 from accel.isa.family.memory_accesses import ReadDram, Touches
-from accel.region.kinds import Region
+from accel.region.kinds import TilingOption
 from accel.region.tilings import TilingCost
 from accel.util.arrays import Bools, Int64, Words
 
@@ -16,8 +16,8 @@ from accel.util.arrays import Bools, Int64, Words
 class PricesExactly(Protocol):
     """What a family may have besides: where ``tiling_cost`` agrees so well with ``time`` that trials find nothing."""
 
-    def prices_exactly(self, region: Region, /) -> bool:
-        """Returns whether its price decides between a region and others of the same layer as its cycles do."""
+    def prices_exactly(self, option: TilingOption, accelerator: Accelerator, /) -> bool:
+        """Returns whether the price of a layer's cheapest option decides between it and others as its cycles do."""
 
 
 @runtime_checkable

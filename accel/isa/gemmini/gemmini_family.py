@@ -29,7 +29,7 @@ from accel.isa.gemmini.document.gemmini_changes import changes_of_gemmini, confi
 from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine, function_signature
-from accel.isa.gemmini.gemmini_tiling_cost import tiling_cost
+from accel.isa.gemmini.gemmini_tiling_cost import prices_exactly, tiling_cost
 from accel.isa.gemmini.stream.bounds_kernel import bounds_signature
 from accel.isa.gemmini.stream.dram_races import race_signatures
 from accel.isa.gemmini.stream.early_instructions import early_instructions, early_signature, may_run_on
@@ -101,6 +101,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
     derive = staticmethod(derived_gemmini)
 
     tiling_cost = staticmethod(tiling_cost)
+    prices_exactly = staticmethod(prices_exactly)
 
     takes_windows = True
     next_context = staticmethod(takes_decoded_launch(_context_after))

@@ -15,7 +15,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.memories import Memory
 from accel.isa.vta.document.vta_parameters import VtaParameters, parameters_of
 from accel.region.epilogue import Epilogue
-from accel.region.kinds import Region
+from accel.region.kinds import TilingOption
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
 from accel.util.arrays import Bools, Float64, Int64
@@ -29,12 +29,13 @@ _INSTRUCTION = 16  # bytes
 _SEAM_DATA, _SEAM_WEIGHTS, _SEAM_PASSES, _SEAM_END = 0.2, 0.7, 0.1, 0.2
 
 
-def prices_exactly(region: Region) -> bool:
+def prices_exactly(option: TilingOption, _accelerator: Accelerator) -> bool:
     """Returns whether estimates are as good as trials, which win 0.05% of a network then (``bench/trials.py``).
 
     Where a layer adds an operand they are off by 2 to 4%, and where its result is a line, which takes few cycles, by
     more.
     """
+    region = option.region
     plain = "add_operand" not in (op for op, _ in region.epilogue.steps)
     return plain and isinstance(region.shape, Convolution) and min(region.shape.out_height, region.shape.out_width) > 1
 

@@ -25,7 +25,7 @@ Measure = Callable[[Sequence[Region]], Sequence[int | None]]
 def autotune(
     options: Mapping[str, Sequence[TilingOption]],
     measure: Measure | None,
-    exact: Callable[[Region], bool] | None = None,
+    exact: Callable[[TilingOption], bool] | None = None,
 ) -> dict[str, Region]:
     """The region of each layer, given its options, the cheapest first.
 
@@ -35,7 +35,7 @@ def autotune(
     settled = {
         name: _cheapest(ranked)
         for name, ranked in options.items()
-        if measure is None or (exact is not None and exact(ranked[0].region))
+        if measure is None or (exact is not None and exact(ranked[0]))
     }
     if measure is None or len(settled) == len(options):
         return settled

@@ -103,7 +103,7 @@ def choose_regions(
     capabilities: Capabilities,
     cost: TilingCost,
     measure: Measure | None = None,
-    exact: Callable[[Region], bool] | None = None,
+    exact: Callable[[TilingOption], bool] | None = None,
     joined: JoinedPrices | None = None,
     beside: PlansBeside | None = None,
 ) -> RegionChoice:
