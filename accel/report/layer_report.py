@@ -141,8 +141,10 @@ def _overlap(result: LaunchResult, timing: Timing, gemm: Contraction) -> float:
     instructions, compute = accelerator.instructions, gemm.instruction.unit
     load = accelerator.copy_instruction(gemm.data.memory.name, "load")
     loading = load.unit if load is not None else None
-    unit = np.array([i.unit for i in instructions])[result.kind]
-    loads, computes = _busy(timing, unit == loading), _busy(timing, unit == compute)
+    loads, computes = (
+        _busy(timing, np.array([each.unit == unit for each in instructions])[result.kind])
+        for unit in (loading, compute)
+    )
     busy = int((loads[1] - loads[0]).sum())
     return float((_before(loads[1], *computes) - _before(loads[0], *computes)).sum() / busy) if busy else 0.0
 
