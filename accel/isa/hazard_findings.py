@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 StaleKind = Literal["stale-out", "stale-accumulator"]
-ErratumKind = Literal["preload-alone", "short-compute", "adders-shared"]
+ErratumKind = Literal["preload-alone", "short-compute", "adders-shared", "stale-maximum"]
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,10 @@ class Erratum:
     """Instruction ``instruction``, with ``since``, is one that hardware was seen to run otherwise than it says.
 
     ``preload-alone``: a preload, and what follows it in its queue in place of a compute, or itself; it is never
-    complete. ``short-compute``: a
-    compute of few rows, and the configuration right behind it; its results are wrong. ``adders-shared``: a load and a
-    product that accumulate into two banks of the accumulator at once; both results are wrong.
+    complete. ``short-compute``: a compute of few rows, and the configuration right behind it; its results are wrong.
+    ``adders-shared``: a load and a product that accumulate into two banks of the accumulator at once; both results are
+    wrong. ``stale-maximum``: a sum of exponentials, and the maximum of its row, which is not known yet; its
+    results are wrong.
     """
 
     kind: ErratumKind

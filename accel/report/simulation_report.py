@@ -250,6 +250,9 @@ _ERRATA: dict[ErratumKind, str] = {
     "adders-shared": "instruction {at} ({op}) accumulates into one bank of the accumulator while instruction {since} "
     "({other}) may accumulate into another: in the recorded designs they share one set of adders, and both results are "
     "wrong; put a fence between them",
+    "stale-maximum": "instruction {at} ({op}) sums exponentials of a row whose maximum instruction {since} ({other}) "
+    "gathers: by the RTL, which was read and not recorded, only SUM_EXP takes it over, at least 6 cycles behind it; "
+    "sum a block by SUM_EXP first, and gather the maxima of other rows between",
 }
 
 

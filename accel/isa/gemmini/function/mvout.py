@@ -21,7 +21,7 @@ from accel.isa.gemmini.function.core_state import (
 )
 from accel.isa.gemmini.function.mvin import saturated
 from accel.isa.gemmini.stream import kernel_layout as at
-from accel.isa.gemmini.stream.configuration_registers import signed32
+from accel.isa.gemmini.stream.configuration_registers import before_the_last, signed32
 from accel.isa.kernels.compiled_kernels import compiled
 from accel.util.arrays import Bytes, Int32, Int64
 
@@ -119,16 +119,6 @@ def observe(core: Core, place: int, columns: int, command: int) -> None:
     if command in (rocc.SUM, rocc.MEAN, rocc.VARIANCE, rocc.INV_STDDEV):
         row[COUNT] = signed32(row[COUNT] + columns)
     _finish(core, command)
-
-
-@compiled
-def before_the_last(command: int) -> int:
-    """What a command does to the blocks of a row before its last one."""
-    if command == rocc.MEAN:
-        return rocc.SUM
-    if command == rocc.INV_STDDEV:
-        return rocc.VARIANCE
-    return rocc.SUM_EXP if command == rocc.INV_SUM_EXP else command
 
 
 @compiled

@@ -124,3 +124,13 @@ def load_configuration_of(funct: int) -> int:
     if funct == rocc.MVIN:
         return 0
     return 1 if funct == rocc.MVIN2 else 2
+
+
+@compiled
+def before_the_last(command: int) -> int:
+    """What a command does to the blocks of a row before its last one."""
+    if command == rocc.MEAN:
+        return rocc.SUM
+    if command == rocc.INV_STDDEV:
+        return rocc.VARIANCE
+    return rocc.SUM_EXP if command == rocc.INV_SUM_EXP else command

@@ -1,5 +1,8 @@
 """Streams that Gemmini's hardware runs otherwise than its instructions say, or never ends: found in the recordings.
 
+A maximum that sums of exponentials do not take over is found in the RTL alone (Normalizer.scala), of designs that have
+normalisations: ``stat.max`` is set where a row of SUM_EXP comes in, and ``running_max`` six cycles after one of MAX.
+
 Two designs were recorded, and both do so. Of the programs whose bytes differed from ours on the 16x16 one, ten had an
 accumulating load beside an accumulating mesh, and one, as one on the 8x8 design, a short compute before a config_ex.
 """
@@ -7,7 +10,7 @@ accumulating load beside an accumulating mesh, and one, as one on the 8x8 design
 import numpy as np
 
 from accel.isa.gemmini.document import rocc_encoding as rocc
-from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.document.gemmini_parameters import STATISTICS, GemminiParameters
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import load_configuration_of
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream
@@ -17,13 +20,15 @@ from accel.isa.kernels.kernel_types import MATRIX, VECTOR
 from accel.util.arrays import Int64
 
 SHORT_ROWS = 4
-_PRELOAD_ALONE, _SHORT_COMPUTE, _BOTH_ACCUMULATE = range(3)
-_KINDS: tuple[ErratumKind, ...] = ("preload-alone", "short-compute", "adders-shared")
+_PRELOAD_ALONE, _SHORT_COMPUTE, _BOTH_ACCUMULATE, _STALE_MAXIMUM = range(4)
+_KINDS: tuple[ErratumKind, ...] = ("preload-alone", "short-compute", "adders-shared", "stale-maximum")
 _ROOM = 100  # findings of a launch
 _IDLE, _CONFIGURED, _PRELOADED, _COMPUTED_FEW, _COMPUTED = range(5)  # what the execute queue had last
 _INDEX, _BEGIN, _END = range(3)  # of what is in flight: primitive instruction, rows of the accumulator
 _FIELDS = 3
-_DIM, _ACC_BANK, _LOADS, _EXECUTES = range(4)  # of the accelerator
+_DIM, _ACC_BANK, _LOADS, _EXECUTES, _NORMALISES = range(5)  # of the accelerator
+_MAXIMUM_LATENCY = 6  # cycles from a row of MAX to its maximum
+_SINCE, _TAKEN = range(2)  # of a number of statistics: the MAX that no exponentials took over, or -1; when it came
 
 
 @compiled
@@ -128,8 +133,33 @@ def _follow(found: Int64, queue: Int64, index: int, what: int) -> None:
 
 
 @compiled
-def _find(words: Int64, facts: Int64, state: Int64, found: Int64) -> None:
-    """Note in ``found`` (room + 1, 3) kinds, instructions, and those that they meet; ``state`` is updated."""
+def _find_stale_maxima(words: Int64, dim: int, number: int, found: Int64) -> None:
+    """Note sums of exponentials without the maximum of their row: the normaliser takes a row a cycle at most.
+
+    ``number`` is that of the statistics that the stream finds. Of a row's blocks that end with INV_SUM_EXP those before
+    the last have SUM_EXP.
+    """
+    maxima, now = np.full((STATISTICS, 2), -1, np.int64), 0
+    for index in range(len(words)):
+        funct, rs1, rs2 = words[index, 0], words[index, 1], words[index, 2]
+        if funct == rocc.CONFIG and rs1 & 3 == rocc.CONFIG_NORM:
+            number = rs1 >> 8 & STATISTICS - 1
+        elif funct == rocc.MVOUT:
+            blocks = ((rs2 >> 32 & 0xFFFF) + dim - 1) // dim
+            count, command = (rs2 >> 48 & 0xFFFF) * blocks, rs2 >> 26 & 7 if rs2 & rocc.ACCUMULATOR else rocc.RESET
+            now += 2 * count if command == rocc.MAX else count  # the lanes drain behind each
+            if command == rocc.MAX:
+                maxima[number, _SINCE], maxima[number, _TAKEN] = index, now - 2
+            elif command in (rocc.SUM_EXP, rocc.INV_SUM_EXP) and maxima[number, _SINCE] >= 0:
+                late = now - count >= maxima[number, _TAKEN] + _MAXIMUM_LATENCY
+                if not late or (command == rocc.INV_SUM_EXP and blocks == 1):
+                    _note(found, _STALE_MAXIMUM, index, maxima[number, _SINCE])
+                maxima[number, _SINCE] = -1
+
+
+@compiled
+def _find_in_products(words: Int64, facts: Int64, state: Int64, found: Int64) -> None:
+    """Note what products, and loads beside them, do otherwise; ``state`` is updated."""
     bank, queue = facts[_ACC_BANK], np.zeros(2, np.int64)
     loads = np.zeros((facts[_LOADS] + 1, _FIELDS), np.int64)
     results = np.zeros((facts[_EXECUTES] + 1, _FIELDS), np.int64)
@@ -158,13 +188,21 @@ def _find(words: Int64, facts: Int64, state: Int64, found: Int64) -> None:
     _follow(found, queue, queue[1], _IDLE)
 
 
+@compiled
+def _find(words: Int64, facts: Int64, state: Int64, found: Int64) -> None:
+    """Note in ``found`` (room + 1, 3) kinds, instructions, and those that they meet; ``state`` is updated."""
+    if facts[_NORMALISES]:
+        _find_stale_maxima(words, facts[_DIM], state[at.STAT], found)
+    _find_in_products(words, facts, state, found)
+
+
 def errata_signature() -> Signature:
     """Returns what looks for them."""
     return Signature(_find, MATRIX, VECTOR, VECTOR, MATRIX)
 
 
 def find_errata(expanded: ExpandedStream, parameters: GemminiParameters, state: Int64, first: int) -> list[Erratum]:
-    """Returns what the recorded designs do not do as the instructions say.
+    """Returns what the recorded designs, or the RTL's normaliser, do not do as the instructions say.
 
     A load and a product count as at once if no dependence orders them and both may be in the reservation station; a
     fence ends all. Whether they meet to the cycle depends on the memory.
@@ -181,6 +219,7 @@ def find_errata(expanded: ExpandedStream, parameters: GemminiParameters, state: 
             parameters.accumulator_rows // parameters.accumulator_banks,
             parameters.load_entries,
             parameters.execute_entries,
+            parameters.normalizations,
         ],
         np.int64,
     )

@@ -49,7 +49,7 @@ def new_machine(
     m[at.ACC_SCALE], m[at.MVIN_SCALE] = parameters.accumulator_scale_latency, parameters.mvin_scale_latency
     m[at.SCALE_UNITS] = parameters.mvin_scale_units
     m[at.MESH_LATENCY] = 2 * dim * (parameters.tile_latency + 1) + parameters.mesh_output_delay - 1
-    m[at.STORES_ORDERED] = parameters.stores_in_order
+    m[at.STORES_ORDERED], m[at.NORMALISES] = parameters.stores_in_order, parameters.normalizations
     _set_core(m, parameters.core, spacing)
     if memory is not None:
         _set_memory(m, memory)
@@ -118,6 +118,7 @@ def _restore(m: Int64, context: LaunchContext) -> None:
     m[at.ST_POROWS], m[at.ST_POCOLS] = state[isa.POROWS], state[isa.POCOLS]
     m[at.ST_OROWS], m[at.ST_OCOLS] = state[isa.OROWS], state[isa.OCOLS]
     m[at.ST_UPAD], m[at.ST_LPAD] = state[isa.UPAD], state[isa.LPAD]
+    m[at.ST_STATISTICS] = state[isa.STAT]
     for number in range(2):  # a loop's bounds and addresses stay, whichever of the two loops is next
         loop = at.MATMUL_LOOPS + number * at.L_WIDTH
         for target, source in _LOOP_REGISTERS:

@@ -22,6 +22,7 @@ from accel.isa.gemmini.timing.machine.memory.memory_port import (
     step_answers,
     step_requests,
 )
+from accel.isa.gemmini.timing.machine.memory.normaliser import row_is_taken_from
 from accel.isa.gemmini.timing.machine.memory.read_dma import step_load_controller, step_packets, step_reader_stages
 from accel.isa.gemmini.timing.machine.memory.store_controller import step_store_controller
 from accel.isa.gemmini.timing.machine.memory.trackers import finished, release
@@ -227,6 +228,8 @@ def _next_event(m: Int64, now: int, total: int) -> int:
         event = _sooner(event, m[front(m, at.OUTPUTS)], now)
     if m[at.ACC_SCALE_PIPE + 1]:
         event = _sooner(event, m[front(m, at.ACC_SCALE_PIPE)] + m[at.ACC_SCALE], now)
+    if m[at.NORMALISES] and m[at.NORM + 1]:
+        event = _sooner(event, row_is_taken_from(m, front(m, at.NORM)), now)
     if m[at.CONTROL + 1]:
         event = _sooner(event, m[front(m, at.CONTROL)] + 1 + m[at.SPAD_DELAY], now)
     if m[at.SCALE_COUNT]:

@@ -3,6 +3,8 @@
 Names follow the RTL's. A queue is :data:`HEADER` numbers and then its entries; see ``queues.py``.
 """
 
+from accel.isa.gemmini.document.gemmini_parameters import STATISTICS
+
 HEADER = 5  # of a queue: first entry, entries, cycle of the last one taken, capacity, numbers an entry
 
 # parameters
@@ -11,7 +13,7 @@ LOAD_ENTRIES, EXECUTE_ENTRIES, STORE_ENTRIES, LOAD_COMMANDS, STORE_COMMANDS = ra
 SPAD_BANKS, SPAD_BANK_ROWS, SPAD_ROWS, ACC_BANKS, ACC_BANK_ROWS, ACC_ROWS = range(12, 18)
 SPAD_DELAY, ACC_LATENCY, ACC_SCALE, MVIN_SCALE, SCALE_UNITS, MESH_LATENCY = range(18, 24)
 SPACING, STORES_ORDERED, WIDE, WIDE_WORDS, WALK_LATENCY, TLB_SECTORS = range(24, 30)
-BLOCKS, BLOCKS_ACC, ROWS_AHEAD = 31, 32, 33
+NORMALISES, BLOCKS, BLOCKS_ACC, ROWS_AHEAD = 30, 31, 32, 33
 LOAD_COMMAND_QUEUE, EXECUTE_COMMAND_QUEUE, STORE_COMMAND_QUEUE = 34, 35, 36
 SPAD_BANK_SHIFT, ACC_BANK_SHIFT, DIM_SHIFT = 37, 38, 39  # -1: no power of two
 L2_SETS, L2_WAYS, L2_LATENCY, L2_BUS, L2_WRITE, L2_MISSES, DRAM_LATENCY, DRAM_CYCLES = range(40, 48)  # no sets: no L2
@@ -110,19 +112,24 @@ DMA_PIPE = HEADER + MOST_DELAY
 ACC_PENDING, ACC_HELD, STORE_READING = (_take(1) for _ in range(3))
 
 # ---- store controller and writer
-W_TIME, W_ADDRESS, W_LOCAL, W_BYTES, W_BLOCK, W_STORE, W_KIND, W_COMMAND, W_FULL = range(9)
-W_WIDTH = 9
+W_TIME, W_ADDRESS, W_LOCAL, W_BYTES, W_BLOCK, W_STORE, W_KIND, W_COMMAND, W_NORM, W_STATISTICS = range(10)
+W_WIDTH = 10
 W_SPAD, W_ACC, W_GARBAGE = range(3)  # kinds of rows
 DISPATCH, NORM, SCALE, ISSUE = (_take(HEADER + MOST_DELAY * W_WIDTH) for _ in range(4))
 PASSTHROUGH, ACC_SCALE_PIPE = _take(HEADER + 2), _take(HEADER + MOST_DELAY)
 ST_STATE, ST_ROW, ST_BLOCK_COUNT, ST_COMMAND = (_take(1) for _ in range(4))
 ST_WINDOW_ROW, ST_WINDOW_COL, ST_POOL_ROW, ST_POOL_COL = (_take(1) for _ in range(4))
 ST_STRIDE, ST_POOL_STRIDE, ST_POOL_SIZE, ST_OUT_DIM, ST_POROWS, ST_POCOLS = (_take(1) for _ in range(6))
-ST_OROWS, ST_OCOLS, ST_UPAD, ST_LPAD = (_take(1) for _ in range(4))
+ST_OROWS, ST_OCOLS, ST_UPAD, ST_LPAD, ST_STATISTICS = (_take(1) for _ in range(5))
 WR_STATE, WR_ADDRESS, WR_LEFT, WR_BEATS_LEFT, WR_BEATS = (_take(1) for _ in range(5))
 WR_PACKET_ADDRESS, WR_PACKET_BYTES = _take(1), _take(1)
 WR_BUSY, WR_FREED, WR_READY = (_take(1) for _ in range(3))
 WRITE_TLB, WRITE_TRANSLATE, WRITE_SHADOW = (_take(P_WIDTH) for _ in range(3))
+
+# ---- normaliser: of each number of statistics when it is free, whether it has a row that is stored, and when the
+# quotient of its exponentials begins
+STATISTICS_FREE, STORED, QUOTIENT = (_take(STATISTICS) for _ in range(3))
+STATISTICS_FROM, DIVIDER_FREE, ROOT_FREE, RECIPROCAL_FREE = (_take(1) for _ in range(4))  # from when rows are taken in
 
 # ---- translation: of the writer, of the reader: last page, and what the last cycle asked
 TLB_PAGE, TLB_ASKED, TLB_HIT, TLB_ASKED_PAGE, TLB_MISS = (_take(2) for _ in range(5))

@@ -6,11 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accel.catalog.derive_accelerator import derive_accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options, SimulateOptions
 from accel.driver.run_program import run_program
 from accel.isa.gemmini.document.gemmini_document import parameters_of
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.document.rocc_encoding import INV_SUM_EXP, MAX, SOFTMAX, SUM_EXP
 from accel.isa.gemmini.stream.errata import find_errata
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.stream.loop_expansion import expand_loops
@@ -36,7 +39,10 @@ def product(into, rows=16):
 
 
 def found(*rows, name="gemmini"):
-    parameters = parameters_of(load_accelerator(name))
+    return errata_of(rows, parameters_of(load_accelerator(name)))
+
+
+def errata_of(rows, parameters):
     words = np.array([*CONFIG, *rows], np.uint64)
     context = LaunchContext.fresh(parameters)
     expanded = expand_loops(words, parameters, context.loops.copy())
@@ -113,3 +119,52 @@ def test_compiled_programs_have_none(name, tmp_path):
     path.write_bytes(build("resnet8").SerializeToString())
     report = run_model(path, load_accelerator(name), Options(verify_seconds=0, schedule="quick"), tmp_path)
     assert "hardware-differs" not in {warning.kind for warning in report.warnings}
+
+
+def gathered(command, columns=32, rows=1):
+    return 3, 4096, tile(rows, columns, ACC | command << 26)
+
+
+def of_number(number):
+    return 0, 1 << 17 | number << 8 | 3, 0
+
+
+LARGEST_OF_FOUR = [each for number in range(4) for each in (of_number(number), gathered(MAX))]
+STORED = gathered(0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        # six cycles: the rows of three others, or of one in more blocks
+        ([*LARGEST_OF_FOUR, of_number(0), gathered(INV_SUM_EXP)], []),
+        ([gathered(MAX), gathered(INV_SUM_EXP)], [("stale-maximum", 1, 0)]),
+        ([gathered(MAX), of_number(1), gathered(MAX, 16), of_number(0), gathered(SUM_EXP)], [("stale-maximum", 4, 0)]),
+        ([gathered(MAX), of_number(1), gathered(MAX, 32), of_number(0), gathered(SUM_EXP)], []),
+        ([gathered(MAX), *[STORED] * 2, gathered(SUM_EXP)], []),
+        # the one block of a row is none of SUM_EXP, however late
+        ([*LARGEST_OF_FOUR, of_number(0), gathered(INV_SUM_EXP, 16)], [("stale-maximum", 9, 1)]),
+        # what was taken over stays
+        ([gathered(MAX), *[STORED] * 2, gathered(SUM_EXP), gathered(INV_SUM_EXP, 16)], []),
+        ([gathered(MAX), of_number(1), gathered(INV_SUM_EXP)], []),
+    ],
+)
+def test_maxima_that_are_not_taken_over(rows, wanted):
+    normalising = derive_accelerator(load_accelerator("gemmini"), {"normalizations": True}, "normalising")
+    assert errata_of(rows, parameters_of(normalising)) == wanted
+    assert found(*rows) == []  # there is no normaliser
+
+
+@pytest.mark.parametrize(("rows", "columns", "warned"), [(8, 2, False), (8, 1, True), (5, 2, True)])
+def test_a_loop_that_normalises_as_the_library_does(rows, columns, warned):
+    """Rows of one block, and the last row alone, by the RTL of designs that the library is for."""
+    parameters = GemminiParameters(normalizations=True)
+    loop = [
+        (9, 16 - rows, 1 << 32 | columns << 16 | 1),
+        (10, 1 << 16, 1 << 17),
+        (11, 0, 1 << 18),
+        (12, 64, 64),
+        (13, 64, 64),
+        (8, SOFTMAX << 8, 0),
+    ]
+    assert bool(errata_of(loop, parameters)) == warned

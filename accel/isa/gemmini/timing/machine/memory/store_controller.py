@@ -1,6 +1,8 @@
 """The store controller: a command's rows, blocks and windows, one a cycle (StoreController.scala)."""
 
 from accel.isa.gemmini.document import rocc_encoding as rocc
+from accel.isa.gemmini.document.gemmini_parameters import STATISTICS
+from accel.isa.gemmini.stream.configuration_registers import before_the_last
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.memory.read_dma import BEGINNING, SENDING, WAITING
 from accel.isa.gemmini.timing.machine.memory.trackers import add_command
@@ -11,6 +13,8 @@ from accel.util.arrays import Int64
 
 @compiled
 def _configure(m: Int64, rs1: int, rs2: int) -> None:
+    if rs1 & 3 == rocc.CONFIG_NORM:
+        m[at.ST_STATISTICS] = rs1 >> 8 & STATISTICS - 1
     if rs1 & 3 != rocc.CONFIG_ST:
         return
     m[at.ST_STRIDE] = rs2 & 0xFFFFFFFF
@@ -31,6 +35,7 @@ def _row_of(m: Int64, slot: int, command: int, address: int, local: int, last_bl
     m[slot + at.W_ADDRESS], m[slot + at.W_LOCAL] = address, local
     m[slot + at.W_BYTES], m[slot + at.W_COMMAND] = length * (4 if full else 1), m[at.ST_COMMAND]
     m[slot + at.W_KIND] = at.W_ACC if accumulator else at.W_SPAD
+    m[slot + at.W_NORM], m[slot + at.W_STATISTICS] = rocc.RESET, m[at.ST_STATISTICS]
     if local < 0:
         m[slot + at.W_KIND] = at.W_GARBAGE
 
@@ -73,7 +78,10 @@ def _send_block(m: Int64, slot: int, command: int, rows: int, blocks: int) -> bo
     local = (rs2 & rocc.STORE_ROW) + block * m[at.DIM] + row
     _row_of(m, slot, command, m[command + at.C_RS1] + row * m[at.ST_STRIDE], local, block == blocks - 1)
     m[slot + at.W_BLOCK] = block
-    m[slot + at.W_STORE] = block == blocks - 1 and not (rs2 >> 31 & 1 and rs2 >> 26 & 7)  # a statistic is not written
+    command = rs2 >> 26 & 7 if rs2 >> 31 & 1 else rocc.RESET
+    m[slot + at.W_STORE] = block == blocks - 1 and command == rocc.RESET  # a statistic is not written
+    if m[at.NORMALISES]:
+        m[slot + at.W_NORM] = command if block == blocks - 1 else before_the_last(command)
     m[at.ST_BLOCK_COUNT] += 1
     if m[at.ST_BLOCK_COUNT] == blocks:
         m[at.ST_BLOCK_COUNT] = 0

@@ -1,8 +1,10 @@
 """Stores: the writer and its packets, and the rows on their way to it (DMA.scala StreamWriter, Scratchpad.scala)."""
 
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.memory.load_data import acc_bank, acc_row, is_being_written, spad_bank
 from accel.isa.gemmini.timing.machine.memory.memory_port import PAGE_BITS, WRITER, asks_page, send_beat
+from accel.isa.gemmini.timing.machine.memory.normaliser import give_row, take_row, takes_row
 from accel.isa.gemmini.timing.machine.memory.read_dma import packet
 from accel.isa.gemmini.timing.machine.memory.trackers import returned
 from accel.isa.gemmini.timing.machine.queues import front, has_room, has_room_now, offers, put, take
@@ -122,8 +124,7 @@ def step_rows_out(m: Int64, now: int, writer_free: bool) -> None:
     if offers(m, at.SCALE, now) and has_room_now(m, at.ISSUE):
         row = front(m, at.SCALE)
         moves = m[row + at.W_KIND] != at.W_ACC
-        if not moves and offers(m, at.PASSTHROUGH, now) and has_room_now(m, at.ACC_SCALE_PIPE):
-            take(m, at.PASSTHROUGH, now)
+        if not moves and has_room_now(m, at.ACC_SCALE_PIPE) and give_row(m, now):
             put(m, at.ACC_SCALE_PIPE, now)
             moves = True
         if moves:
@@ -135,12 +136,13 @@ def step_rows_out(m: Int64, now: int, writer_free: bool) -> None:
         moves = m[row + at.W_KIND] != at.W_ACC
         if not moves:
             bit = 1 << acc_bank(m, acc_row(m, m[row + at.W_LOCAL]))
-            if arrived & bit and has_room(m, at.PASSTHROUGH, now):
-                put(m, at.PASSTHROUGH, now)
+            if arrived & bit and takes_row(m, row, now):
+                take_row(m, row, now)
                 arrived &= ~bit
                 moves = True
         if moves:
-            _copy_row(m, row, put(m, at.SCALE, now))
+            if m[row + at.W_NORM] == rocc.RESET:
+                _copy_row(m, row, put(m, at.SCALE, now))
             take(m, at.NORM, now)
     m[at.ACC_HELD], m[at.ACC_PENDING] = arrived, 0
 
