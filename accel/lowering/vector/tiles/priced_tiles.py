@@ -13,7 +13,8 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.expression.syntax_tree import Statement
-from accel.lowering.vector.tiles.program_tiles import Statements, fits, lanes_of, placed
+from accel.lowering.vector.tiles.program_buffers import Statements, placed
+from accel.lowering.vector.tiles.program_tiles import fits, lanes_of
 from accel.region.vector_program import UNIT, VectorProgram, VectorTensor
 from accel.util.arrays import Array, Float64
 
