@@ -68,7 +68,8 @@ def _candidates(whole: Statements) -> Array:
         else [extent]
         for axis, extent in enumerate(whole.extents)
     ]
-    tiles = np.array([*itertools.product(*options)], dtype=np.int64).reshape(-1, len(whole.extents))
+    every = [*itertools.product(*options)]
+    tiles = np.array(every, dtype=np.int64).reshape(len(every), len(whole.extents))  # a program of numbers has no axes
     left = np.array(whole.extents) % tiles
     if blocks is not None:
         left[:, blocks] = 0
