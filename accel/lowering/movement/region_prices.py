@@ -75,6 +75,13 @@ class RegionPrices:
         cycles, place = found
         return cycles, next(islice(orders_of(region, self._target), place, None))
 
+    def in_best_order(self, region: AnyRegion) -> AnyRegion | None:
+        """Returns a region in the order that takes the fewest cycles; None where no instructions do it."""
+        if not isinstance(region, VectorRegion):
+            return region
+        found = self.best(region)
+        return None if found is None else found[1]
+
     def cycles(self, region: VectorRegion) -> int | None:
         """Returns the cycles of a region in its best order; None where no instructions do it."""
         found = self._best(region)
