@@ -102,6 +102,11 @@ class _Absorber:
                     self._store_all([launch], stored)
         for launch in list(self._graph.launches.values()):
             self._move(launch, stored)
+        for launch in self._graph.launches.values():
+            if isinstance(launch.region, VectorRegion):
+                region = self._prices.in_best_axes(launch.region)
+                launch.changed |= region is not launch.region
+                launch.region = region
         self._graph.unmoved = dict(self._graph.unmoved_by(stored))
         return self._graph.rebuilt()
 

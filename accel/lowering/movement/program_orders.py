@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Access
+from accel.lowering.movement.split_axes import parts_of, with_split_axes
 from accel.lowering.vector.tiles.program_tiles import BestTiles, Parts, suits
 from accel.region.affine_view import AffineView
 from accel.region.kinds import VectorRegion
@@ -35,7 +36,7 @@ def result_orders(region: VectorRegion, place: int) -> Iterator[tuple[int, ...]]
 
 def orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
     """Yields a region in the orders in which its tensors lie; as it stands, if its tiles suit its views, first."""
-    program, parts = region.shape, _parts(region)
+    program, parts = region.shape, parts_of(region)
     if suits(program.tile, program.extents, parts):
         yield region
     else:
@@ -50,23 +51,24 @@ def orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
             yield replace(region, shape=made)
 
 
+def split_orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
+    """Yields a region whose axes end where blocks do, in the orders in which its tensors lie; nothing of another."""
+    if any(target.accelerator.memory(tensor.memory).element_count > 1 for tensor in region.shape.on_chip):
+        return
+    split = with_split_axes(region)
+    for order in dict.fromkeys(lying(split)) if split is not None else ():
+        assert split is not None
+        made = _in_order(split, order, {}, target)
+        if made is not None:
+            yield replace(split, shape=made)
+
+
 def _steps(view: AffineView) -> list[float]:
     """How far apart the nearest elements along each dimension are in the buffer; infinitely where they are one."""
     strides, found = iter(view.strides), []
     for atoms in view.atoms:
         own = [next(strides) for _ in atoms]
         found.append(min((float(stride) for stride in own if stride), default=math.inf))
-    return found
-
-
-def _parts(region: VectorRegion) -> Parts:
-    """The parts of each axis."""
-    found: dict[int, tuple[int, ...]] = {}
-    for tensor, view in zip(region.shape.in_dram, region.views, strict=False):
-        for axis, atoms in zip(tensor.axes, view.atoms if view is not None else (), strict=False):
-            inner = tuple(math.prod(atoms[place:]) for place in range(1, len(atoms)))
-            found[axis] = (*found.get(axis, ()), *inner)
-    found.pop(UNIT, None)
     return found
 
 
