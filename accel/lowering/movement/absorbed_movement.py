@@ -104,7 +104,7 @@ class _Absorber:
             self._move(launch, stored)
         for launch in self._graph.launches.values():
             if isinstance(launch.region, VectorRegion):
-                region = self._prices.in_best_axes(launch.region)
+                region = self._prices.as_settled(launch.region)
                 launch.changed |= region is not launch.region
                 launch.region = region
         self._graph.unmoved = dict(self._graph.unmoved_by(stored))

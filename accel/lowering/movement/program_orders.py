@@ -1,7 +1,7 @@
 """Orders of a vector program: along which axis its buffers are dense, and how it is cut, by how its tensors lie."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from accel.accelerator.target import Target
@@ -51,16 +51,44 @@ def orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
             yield replace(region, shape=made)
 
 
-def split_orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
-    """Yields a region whose axes end where blocks do, in the orders in which its tensors lie; nothing of another."""
+def settled_orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
+    """Yields a region as it may be once all its views are settled: of other axes, or with each buffer in its own order.
+
+    Its axes end where blocks do then, in the orders in which its tensors lie. Buffers that lie as what they are loaded
+    from take one load each, but more instructions that compute.
+    """
     if any(target.accelerator.memory(tensor.memory).element_count > 1 for tensor in region.shape.on_chip):
         return
     split = with_split_axes(region)
-    for order in dict.fromkeys(lying(split)) if split is not None else ():
+    orders = list(dict.fromkeys(lying(region if split is None else split)))
+    for order in orders if split is not None else ():
         assert split is not None
         made = _in_order(split, order, {}, target)
         if made is not None:
             yield replace(split, shape=made)
+    made = _each_as_it_lies(region if split is None else split, target) if len(orders) > 1 else None
+    if made is not None:
+        yield replace(region if split is None else split, shape=made)
+
+
+def _each_as_it_lies(region: VectorRegion, target: Target) -> VectorProgram | None:
+    """The program with each buffer dense as the tensor lies that it is loaded from, others as the last result does."""
+    program, axes = region.shape, range(len(region.shape.extents))
+    views = [*region.views, *[None] * (len(program.in_dram) - len(region.views))]
+    orders = {
+        tensor.name: next(lying(VectorRegion(replace(program, tensors=(tensor,)), (view,))), tuple(axes))
+        for tensor, view in zip(program.in_dram, views, strict=True)
+    }
+    last = orders[program.in_dram[-1].name]
+    found: dict[str, tuple[int, ...]] = {}
+    for statement in program.parsed:
+        for name in statement.operands:
+            if name in orders and program.tensor(statement.target.name).memory:
+                found.setdefault(statement.target.name, orders[name])
+    if len({*found.values()}) < 2:
+        return None
+    made = _dense_along(program, {tensor.name: found.get(tensor.name, last) for tensor in program.on_chip})
+    return target.derived(BestTiles).of(made, last, parts_of(region), region.views)
 
 
 def _steps(view: AffineView) -> list[float]:
@@ -74,22 +102,24 @@ def _steps(view: AffineView) -> list[float]:
 
 def _in_order(region: VectorRegion, order: Sequence[int] | None, parts: Parts, target: Target) -> VectorProgram | None:
     """The program with its buffers dense along the last axes of ``order``, and cut along the first."""
-    program = region.shape if order is None else _dense_along(region.shape, order)
+    program = region.shape
+    if order is not None:
+        program = _dense_along(program, {tensor.name: order for tensor in program.on_chip})
     return target.derived(BestTiles).of(program, order, parts, region.views)
 
 
-def _dense_along(program: VectorProgram, order: Sequence[int]) -> VectorProgram:
-    """The program with the axes of its buffers in an order."""
+def _dense_along(program: VectorProgram, orders: Mapping[str, Sequence[int]]) -> VectorProgram:
+    """The program with the axes of each buffer in its order."""
     memories = {tensor.name: tensor for tensor in program.on_chip}
 
     def reordered(access: Access) -> Access:
         if access.name not in memories or not access.axes:
             return access
-        axes = sorted(memories[access.name].axes, key=order.index)
+        axes = sorted(memories[access.name].axes, key=orders[access.name].index)
         return Access(access.name, tuple(axis_name(axis) for axis in axes))
 
     tensors = [
-        replace(tensor, axes=tuple(sorted(tensor.axes, key=order.index))) if tensor.memory else tensor
+        replace(tensor, axes=tuple(sorted(tensor.axes, key=orders[tensor.name].index))) if tensor.memory else tensor
         for tensor in program.tensors
     ]
     statements = [str(statement.with_accesses(reordered)) for statement in program.parsed]
