@@ -43,32 +43,39 @@ def orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
         natural = _in_order(region, None, parts, target)
         if natural is not None:
             yield replace(region, shape=natural)
-    if any(target.accelerator.memory(tensor.memory).element_count > 1 for tensor in program.on_chip):
-        return  # the numbers of an element lie along the last axis
+    if _has_lanes(region, target):
+        return
     for order in dict.fromkeys(lying(region)):
         made = _in_order(region, order, parts, target)
         if made is not None and made != program:
             yield replace(region, shape=made)
 
 
-def settled_orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
-    """Yields a region as it may be once all its views are settled: of other axes, or with each buffer in its own order.
-
-    Its axes end where blocks do then, in the orders in which its tensors lie. Buffers that lie as what they are loaded
-    from take one load each, but more instructions that compute.
-    """
-    if any(target.accelerator.memory(tensor.memory).element_count > 1 for tensor in region.shape.on_chip):
-        return
-    split = with_split_axes(region)
-    orders = list(dict.fromkeys(lying(region if split is None else split)))
-    for order in orders if split is not None else ():
+def split_orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
+    """Yields a region whose axes end where blocks do, in the orders in which its tensors lie; nothing of another."""
+    split = None if _has_lanes(region, target) else with_split_axes(region)
+    for order in dict.fromkeys(lying(split)) if split is not None else ():
         assert split is not None
         made = _in_order(split, order, {}, target)
         if made is not None:
             yield replace(split, shape=made)
-    made = _each_as_it_lies(region if split is None else split, target) if len(orders) > 1 else None
-    if made is not None:
-        yield replace(region if split is None else split, shape=made)
+
+
+def mixed_orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
+    """Yields a region each of whose buffers lies as what it is loaded from; nothing where all lie alike.
+
+    Such buffers take one load each, but more instructions that compute.
+    """
+    split = None if _has_lanes(region, target) else with_split_axes(region) or region
+    if split is not None and len({*lying(split)}) > 1:
+        made = _each_as_it_lies(split, target)
+        if made is not None:
+            yield replace(split, shape=made)
+
+
+def _has_lanes(region: VectorRegion, target: Target) -> bool:
+    """Whether elements of a memory are several numbers, which lie along the last axis."""
+    return any(target.accelerator.memory(tensor.memory).element_count > 1 for tensor in region.shape.on_chip)
 
 
 def _each_as_it_lies(region: VectorRegion, target: Target) -> VectorProgram | None:
