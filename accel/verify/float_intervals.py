@@ -125,7 +125,7 @@ def _slice(program: VectorProgram, result: str) -> list[Statement]:
 
 
 def _of_operand(program: VectorProgram, name: str, array: Array) -> Interval:
-    kept = [extent for axis, extent in zip(program.tensor(name).axes, array.shape, strict=True) if axis != UNIT]
+    kept = [program.extents[axis] for axis in program.tensor(name).axes if axis != UNIT]
     exact = array.astype(np.float64).reshape(kept)
     return Interval(exact, exact, np.issubdtype(array.dtype, np.integer))
 

@@ -143,7 +143,7 @@ class _Checks:
         """Check a result, beside another way to it, from the ``values`` of now; it stands for ``var`` from here on."""
         known = {str(name.name): array for name, array in values.items() if isinstance(name, relax.Var)}
         self._begun.append(self._thread.submit(_checked, result, known, independent))
-        values[var] = result.found
+        values[var] = result.found.reshape([int(extent) for extent in var.ty.shape.values])
 
     def found(self) -> list[FloatResult]:
         """Returns what the checks have found, once all have ended.

@@ -24,7 +24,8 @@ _CLOSE = 1e-9  # of an end, relatively: what double precision may lose on the wa
 class VectorResult:
     """A result of a launch as it ran, and what it must come from.
 
-    ``operands`` are variables of the graph by their names, or constants.
+    ``operands`` are variables of the graph by their names, or constants. What is ``found`` has the shape that the
+    program has it in, whose axes may be parts of the variable's.
     """
 
     launch: str
@@ -55,7 +56,7 @@ class VectorResult:
         """
         self._refuse(~interval.holds(self.found), self.found, interval, "the accelerator computed")
         if independent is not None:
-            wide = independent.astype(np.float64)
+            wide = independent.astype(np.float64).reshape(self.found.shape)
             slack = _CLOSE * np.maximum(np.abs(interval.low), np.abs(interval.high))
             slack = np.where(np.isfinite(slack), slack, 0.0)
             self._refuse(~Interval(interval.low - slack, interval.high + slack).holds(wide), wide, interval, "ONNX has")

@@ -6,19 +6,18 @@ instruction can address is asked of the stages themselves, region by region.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from tvm import ir, relax
 
 from accel.accelerator.target import Target
+from accel.lowering.movement.joined_parts import Joins
 from accel.lowering.movement.launch_costs import LaunchCosts, read_through, stored_in_order, with_view
-from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Moved, Window
-from accel.lowering.movement.movement_operators import onwards, shape_of_value, windows_of
+from accel.lowering.movement.launch_graph import Destination, Launch, LaunchGraph, Moved, Window
+from accel.lowering.movement.movement_operators import shape_of_value, windows_of
 from accel.lowering.movement.program_orders import result_orders
 from accel.lowering.movement.region_prices import RegionPrices
-from accel.region.affine_view import AffineView, NotAffineError, whole
 from accel.region.kinds import AnyRegion, Prices, VectorRegion
 
 
@@ -27,26 +26,12 @@ def absorb_movement(module: ir.IRModule, target: Target, prices: Prices) -> ir.I
     return _Absorber(module, target, prices).module()
 
 
-@dataclass(frozen=True)
-class _Destination:
-    """Where stores may put a result: the variable at the end of movement, those on the way, and the view of it.
-
-    Of one with an ``order`` the result is the transposition of that variable, of which it is said.
-    """
-
-    var: relax.Var
-    passed: tuple[relax.Var, ...]
-    view: AffineView
-    fill: float | None
-    order: tuple[int, ...] = ()
-
-
 class _Store(NamedTuple):
     """A way to store a result: readers that cannot read it and cycles, which of equals is better, where, and how."""
 
     cost: tuple[int, int]
     rank: int
-    destination: _Destination | None
+    destination: Destination | None
     region: AnyRegion
 
 
@@ -64,15 +49,15 @@ class _Way(NamedTuple):
     rest: Launch | None = None
 
 
-def _ordered(destination: _Destination) -> ir.Call:
+def _ordered(destination: Destination) -> ir.Call:
     """The result, of what is stored in another order."""
     made: ir.Call = relax.BlockBuilder().normalize(relax.op.permute_dims(destination.var, list(destination.order)))
     return made
 
 
-def _unlike(destinations: Iterable[_Destination]) -> Iterator[_Destination]:
+def _unlike(destinations: Iterable[Destination]) -> Iterator[Destination]:
     """Of destinations at which each element has the same address only the farthest."""
-    last: _Destination | None = None
+    last: Destination | None = None
     for each in destinations:
         if last is not None and not last.view.lies_like(each.view):
             yield last
@@ -89,6 +74,7 @@ class _Absorber:
         self._graph = LaunchGraph(module, target.contraction)
         self._prices = RegionPrices(target, prices)
         self._costs = LaunchCosts(self._graph, self._prices)
+        self._joins = Joins(self._graph, self._prices, self._costs)
         gemm = target.contraction
         self._tiles = {gemm.rows, gemm.in_channels, gemm.out_channels} - {1}
 
@@ -100,16 +86,15 @@ class _Absorber:
             for var, value in self._graph.values.items()
             if isinstance(value, relax.TupleGetItem) and value.tuple_value in self._graph.launches
         }
-        # those of the model: patches, which packing joins, repeat elements, and are many programs
         held = {
-            var: list(self._makers(var, stored))
+            var: list(self._joins.makers(var, stored))
             for var, value in self._graph.values.items()
-            if str(var.name) in self._graph.nodes and any(windows_of(value))
+            if any(windows_of(value)) and self._joins.is_worthwhile(var, stored)
         }
         waiting = {launch.var for launches in held.values() for launch in launches}
         for var in list(self._graph.values):  # each once what it reads is where it stays
             if var in held:
-                if not self._join(var, stored):
+                if not self._joins.join(var, stored):
                     self._store_all(held[var], stored)
             elif (launch := self._graph.launches.get(var)) is not None:
                 self._load(launch, stored)
@@ -117,6 +102,11 @@ class _Absorber:
                     self._store_all([launch], stored)
         for launch in list(self._graph.launches.values()):
             self._move(launch, stored)
+        for launch in self._graph.launches.values():
+            if isinstance(launch.region, VectorRegion):
+                region = self._prices.as_settled(launch.region)
+                launch.changed |= region is not launch.region
+                launch.region = region
         self._graph.unmoved = dict(self._graph.unmoved_by(stored))
         return self._graph.rebuilt()
 
@@ -125,57 +115,6 @@ class _Absorber:
             stored.discard(launch.var)
             self._store(launch)
             stored.add(launch.var)
-
-    # parts of a concatenation
-
-    def _makers(self, var: relax.Var, stored: set[relax.Var]) -> Iterator[Launch]:
-        """The launches whose results only a concatenation reads."""
-        for operand, _ in windows_of(self._graph.values[var]):
-            chain = self._graph.chain(operand, stored) or []
-            if chain and self._graph.is_alone(chain) and chain[-1] in self._graph.launches:
-                yield self._graph.launches[chain[-1]]
-
-    def _join(self, whole_var: relax.Var, stored: set[relax.Var]) -> bool:
-        """Let what a concatenation joins be stored side by side, by those who make it or by programs that move it.
-
-        False where the host has a part of it, or where one cannot.
-        """
-        parts: list[Launch] = []
-        for number, (operand, first) in enumerate(windows_of(self._graph.values[whole_var])):
-            var = relax.DataflowVar(f"{whole_var.name}_part{number}", whole_var.ty)
-            if str(whole_var.name) in self._graph.nodes:
-                self._graph.nodes[str(var.name)] = self._graph.nodes[str(whole_var.name)]
-            part = self._part(operand, first, var, stored)
-            if part is None:
-                return False
-            parts.append(part)
-        for part in parts:
-            if part.was is not None:
-                stored.discard(part.was)
-                self._graph.launches[part.was] = part
-        self._graph.joined[whole_var] = parts
-        stored.add(whole_var)
-        return True
-
-    def _part(
-        self, operand: relax.Expr, first: tuple[int, ...], var: relax.Var, stored: set[relax.Var]
-    ) -> Launch | None:
-        """The launch that stores an operand where it belongs in a concatenation: as it is made, or a program."""
-        chain = self._graph.chain(operand, stored)
-        if chain is None:
-            return None
-        launch = self._graph.launches.get(chain[-1]) if isinstance(chain[-1], relax.Var) else None
-        window = Window(shape_of_value(var) or (), first)
-        if launch is not None and launch.var is launch.was and self._graph.is_alone(chain):
-            with suppress(NotAffineError):
-                _, view, fill = self._graph.views_at(chain, len(chain) - 1, window)
-                views = with_view(launch.region.views, len(launch.arguments), view)
-                region = self._in_best_order(replace(launch.region, views=views))
-                dense = isinstance(launch.region, VectorRegion) or view.has_dense_rows
-                if region is not None and dense and fill is None and self._prices.can(region):
-                    info = self._graph.with_nodes(launch.info, (*chain[:-1], var))
-                    return replace(launch, var=var, region=region, info=info, changed=True)
-        return next(self._costs.programs(chain, var, window), None)
 
     # stores
 
@@ -195,7 +134,7 @@ class _Absorber:
 
     def _stores(self, launch: Launch) -> list[_Store]:
         """The ways in which a launch may store its result, the cheapest first; the one that it has is among them."""
-        readers = self._readers_of(launch.var)
+        readers = self._graph.readers_of(launch.var)
         # one that costs the same is better farther away, and best where the result is
         places = list(self._places(launch))
         asked = [(self._costs, launch.var), *((costs, destination.var) for destination, _, costs in places)]
@@ -204,21 +143,24 @@ class _Absorber:
         self._prices.foresee(regions, [move for _, moves in reads for move in moves])
         found = [_Store(self._costs.of_result(launch.region, None, launch.var, readers), 0, None, launch.region)]
         for distance, (destination, viewed, costs) in enumerate(places):
-            region = self._in_best_order(viewed)
+            region = self._prices.in_best_order(viewed)
             if region is None:
                 continue
             cost = costs.of_result(region, destination.view, destination.var, readers)
             found.append(_Store(cost, 1 if destination.order else -1 - distance, destination, region))
         return sorted(found, key=lambda store: (store.cost, store.rank))
 
-    def _places(self, launch: Launch) -> Iterator[tuple[_Destination, AnyRegion, LaunchCosts]]:
+    def _places(self, launch: Launch) -> Iterator[tuple[Destination, AnyRegion, LaunchCosts]]:
         """Yields where a launch may store its result, its region then, and the costs if the result were there."""
-        for destination in [*_unlike(self._destinations(launch)), *self._in_other_orders(launch)]:
+        for destination in [
+            *_unlike(self._graph.destinations(launch.var, launch.info.border)),
+            *self._in_other_orders(launch),
+        ]:
             views = with_view(launch.region.views, len(launch.arguments), destination.view)
             supposed = self._costs.supposing(launch.var, _ordered(destination)) if destination.order else self._costs
             yield destination, replace(launch.region, views=views), supposed
 
-    def _in_other_orders(self, launch: Launch) -> Iterator[_Destination]:
+    def _in_other_orders(self, launch: Launch) -> Iterator[Destination]:
         """Tensors of the axes of a vector program's result in the orders in which its operands lie."""
         shape = shape_of_value(launch.var)
         if not isinstance(launch.region, VectorRegion) or shape is None or launch.var in self._graph.returned:
@@ -226,40 +168,7 @@ class _Absorber:
         for order in result_orders(launch.region, len(launch.arguments)):
             extents, view, back_again = stored_in_order(shape, order)
             var = relax.DataflowVar(f"{launch.var.name}_lying", relax.TensorType(extents, launch.var.ty.dtype))
-            yield _Destination(var, (), view, None, back_again)
-
-    def _readers_of(self, var: relax.Var) -> list[tuple[Launch, int]]:
-        """The arguments of launches that come of a result."""
-        reached = self._graph.reached_from(var)
-        return [
-            (launch, place)
-            for bound, launch in self._graph.launches.items()
-            if bound in reached
-            for place, argument in enumerate(launch.arguments)
-            if argument is var or self._graph.source(argument, {var}) is not None
-        ]
-
-    def _destinations(self, launch: Launch) -> Iterator[_Destination]:
-        """The ends of the movement behind a result that nobody else reads, the nearest first."""
-        shape = shape_of_value(launch.var)
-        if shape is None:
-            return
-        at, view, passed = launch.var, whole(shape), list[relax.Var]()
-        fill: float | None = None if launch.info.border is None else float(launch.info.border)
-        while len(self._graph.readers[at]) == 1 and at not in self._graph.returned:
-            (reader,) = self._graph.readers[at]
-            if reader in self._graph.launches:
-                return
-            try:
-                view, around = onwards(self._graph.values[reader], at, view)
-            except NotAffineError:
-                return
-            if around is not None and fill is not None and around != fill:
-                return
-            fill = fill if around is None else around
-            passed.append(reader)
-            at = reader
-            yield _Destination(reader, tuple(passed), view.view(), fill)
+            yield Destination(var, (), view, None, back_again)
 
     # loads
 
@@ -289,19 +198,12 @@ class _Absorber:
             for place, source in moved.items():
                 self._read(launch, {place: source})
 
-    def _in_best_order(self, region: AnyRegion) -> AnyRegion | None:
-        """A region in the order that takes the fewest cycles; None where no instructions do it."""
-        if not isinstance(region, VectorRegion):
-            return region
-        found = self._prices.best(region)
-        return None if found is None else found[1]
-
     def _read(self, launch: Launch, moved: Mapping[int, Moved]) -> bool:
         """Let a launch read arguments where they are moved from; False if no loads can."""
         whole_rows = isinstance(launch.region, VectorRegion) or all(
             view.has_dense_rows for _, _, view in moved.values()
         )
-        region = self._in_best_order(read_through(launch, moved)) if whole_rows else None
+        region = self._prices.in_best_order(read_through(launch, moved)) if whole_rows else None
         if region is None or not self._prices.can(region):
             return False
         launch.region, launch.changed = region, True

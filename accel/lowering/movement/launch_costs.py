@@ -36,7 +36,13 @@ class LaunchCosts:
         Regions of contractions move whole elements of memories, wherever these lie, in nearly the same time.
         """
         cycles = (self._prices.cycles(region) if isinstance(region, VectorRegion) else None) or 0
-        unable = int(view is not None and not view.has_dense_rows and not isinstance(region, VectorRegion))
+        own = int(view is not None and not view.has_dense_rows and not isinstance(region, VectorRegion))
+        unable, read = self.of_readers(var, readers)
+        return own + unable, cycles + read
+
+    def of_readers(self, var: relax.Var, readers: Sequence[tuple[Launch, int]]) -> tuple[int, int]:
+        """Returns how many readers cannot read ``var``, and the cycles of vector programs that the others take."""
+        unable, cycles = 0, 0
         for launch, place in readers:
             moved = self._graph.source(launch.arguments[place], {var})
             known = [self._of_read(launch, place, moved)]

@@ -1,6 +1,7 @@
 """The packed graph as movement sees it: launches, what moves between them, and the module of launches that changed."""
 
 import copy
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ from accel.lowering.ir.function_attributes import (
 from accel.lowering.ir.host_runs import free_vars, is_launch, make_parts
 from accel.lowering.kinds.region_images import region_function
 from accel.lowering.movement.movement_operators import back, onwards, operand_of, shape_of_value, windows_of
-from accel.region.affine_view import AffineView, NotAffineError, whole
+from accel.region.affine_view import AffineView, NotAffineError, ViewBuilder, whole
 from accel.region.kinds import AnyRegion
 
 Moved = tuple[relax.Var, tuple[relax.Var, ...], AffineView]
@@ -34,10 +35,29 @@ Moved = tuple[relax.Var, tuple[relax.Var, ...], AffineView]
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a tensor: the ``shape`` of that, and where it begins there."""
+    """A part of a tensor: the ``shape`` of that, and where it begins there.
+
+    ``behind`` are that tensor and the variables that it is moved on to, one by one, if the last of these is meant.
+    """
 
     shape: tuple[int, ...]
     first: tuple[int, ...]
+    behind: tuple[relax.Var, ...] = ()
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where stores may put a result: the variable at the end of movement, those on the way, and the view of it.
+
+    ``fill`` is what is around it there. Of one with an ``order`` the result is the transposition of that variable, of
+    which it is said.
+    """
+
+    var: relax.Var
+    passed: tuple[relax.Var, ...]
+    view: AffineView
+    fill: float | None
+    order: tuple[int, ...] = ()
 
 
 @dataclass
@@ -178,17 +198,54 @@ class LaunchGraph:
         if shape is None:
             raise NotAffineError("its shape depends on data")
         begun = whole(shape) if piece is None else whole(piece.shape).sliced(shape, piece.first, [1] * len(shape))
-        source, result, fill = begun, begun, None
+        source = begun
         for var in chain[middle:-1]:
             source = back(self.values[var], self.values, source)
-        for var, reader in zip(chain[middle:0:-1], chain[middle - 1 :: -1], strict=False):
-            result, around = onwards(self.values[reader], var, result)
+        result, fill = self._onwards(chain[middle::-1], begun, None)
+        if window is not None:
+            result = result.sliced(window.shape, window.first, [1] * len(window.first))
+            result, fill = self._onwards(window.behind, result, fill)
+        return source.view(), result.view(), fill
+
+    def _onwards(
+        self, way: Sequence[relax.Expr], view: ViewBuilder, fill: float | None
+    ) -> tuple[ViewBuilder, float | None]:
+        """The view of the last variable of a way, of one of the first, and what is around that."""
+        for var, reader in itertools.pairwise(way):
+            view, around = onwards(self.values[reader], var, view)
             if around is not None and fill is not None and around != fill:
                 raise NotAffineError("two numbers are around it")
             fill = fill if around is None else around
-        if window is not None:
-            result = result.sliced(window.shape, window.first, [1] * len(window.first))
-        return source.view(), result.view(), fill
+        return view, fill
+
+    def destinations(self, var: relax.Var, fill: float | None) -> Iterator[Destination]:
+        """Yields the ends of the movement behind a result that nobody else reads, the nearest first."""
+        shape = shape_of_value(var)
+        if shape is None:
+            return
+        at, view, passed = var, whole(shape), list[relax.Var]()
+        while len(self.readers[at]) == 1 and at not in self.returned:
+            (reader,) = self.readers[at]
+            if reader in self.launches:
+                return
+            try:
+                view, fill = self._onwards([at, reader], view, fill)
+            except NotAffineError:
+                return
+            passed.append(reader)
+            at = reader
+            yield Destination(reader, tuple(passed), view.view(), fill)
+
+    def readers_of(self, var: relax.Var, *, directly: bool = False) -> list[tuple[Launch, int]]:
+        """Returns the arguments of launches that are moved from a result; ``directly`` those too that are it."""
+        reached = self.reached_from(var)
+        return [
+            (launch, place)
+            for bound, launch in self.launches.items()
+            if bound in reached
+            for place, argument in enumerate(launch.arguments)
+            if (directly and argument.same_as(var)) or self.source(argument, {var}) is not None
+        ]
 
     def unmoved_by(self, stored: set[relax.Var]) -> Iterator[tuple[str, str]]:
         """Yields the movement that is left to the host, by variables' names, each with the reason."""

@@ -230,10 +230,31 @@ def _repeats_pixels(value: ir.Call, call: OnnxCall) -> bool:
         return False
     coordinates = call.attributes.get("coordinate_transformation_mode", "half_pixel")
     rounding = call.attributes.get("nearest_mode", "round_prefer_floor")
-    # (place + 1/2) / times - 1/2 is no half, and nearest to the place / times that is rounded down
-    nearest = coordinates in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
-    whole = all(extent % given == 0 for given, extent in zip(shape, made, strict=True))
-    return whole and (nearest or (coordinates == "asymmetric" and rounding == "floor"))
+    return all(
+        extent % given == 0 and (extent == given or _reads_each_so_often(given, extent // given, coordinates, rounding))
+        for given, extent in zip(shape, made, strict=True)
+    )
+
+
+def _reads_each_so_often(given: int, times: int, coordinates: str, rounding: str) -> bool:
+    """Whether a nearest Resize reads each of ``given`` elements ``times`` in a row, in halves of ``1 / times``."""
+    place = np.arange(given * times)
+    at = {
+        "half_pixel": 2 * place + 1 - times,
+        "pytorch_half_pixel": 2 * place + 1 - times,
+        "tf_half_pixel_for_nn": 2 * place + 1,
+        "asymmetric": 2 * place,
+    }.get(coordinates)
+    if at is None:
+        return False
+    one = 2 * times
+    nearest = {
+        "floor": at // one,
+        "ceil": -(-at // one),
+        "round_prefer_floor": -((times - at) // one),
+        "round_prefer_ceil": (at + times) // one,
+    }[rounding]
+    return np.array_equal(np.clip(nearest, 0, given - 1), place // times)
 
 
 def _cut_back(call: OnnxCall | None, shape: tuple[int, ...], view: ViewBuilder) -> ViewBuilder:

@@ -1,11 +1,12 @@
 """Orders of a vector program: along which axis its buffers are dense, and how it is cut, by how its tensors lie."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Access
+from accel.lowering.movement.split_axes import parts_of, with_split_axes
 from accel.lowering.vector.tiles.program_tiles import BestTiles, Parts, suits
 from accel.region.affine_view import AffineView
 from accel.region.kinds import VectorRegion
@@ -35,19 +36,66 @@ def result_orders(region: VectorRegion, place: int) -> Iterator[tuple[int, ...]]
 
 def orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
     """Yields a region in the orders in which its tensors lie; as it stands, if its tiles suit its views, first."""
-    program, parts = region.shape, _parts(region)
+    program, parts = region.shape, parts_of(region)
     if suits(program.tile, program.extents, parts):
         yield region
     else:
         natural = _in_order(region, None, parts, target)
         if natural is not None:
             yield replace(region, shape=natural)
-    if any(target.accelerator.memory(tensor.memory).element_count > 1 for tensor in program.on_chip):
-        return  # the numbers of an element lie along the last axis
+    if _has_lanes(region, target):
+        return
     for order in dict.fromkeys(lying(region)):
         made = _in_order(region, order, parts, target)
         if made is not None and made != program:
             yield replace(region, shape=made)
+
+
+def split_orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
+    """Yields a region whose axes end where blocks do, in the orders in which its tensors lie; nothing of another."""
+    split = None if _has_lanes(region, target) else with_split_axes(region)
+    for order in dict.fromkeys(lying(split)) if split is not None else ():
+        assert split is not None
+        made = _in_order(split, order, {}, target)
+        if made is not None:
+            yield replace(split, shape=made)
+
+
+def mixed_orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
+    """Yields a region each of whose buffers lies as what it is loaded from; nothing where all lie alike.
+
+    Such buffers take one load each, but more instructions that compute.
+    """
+    split = None if _has_lanes(region, target) else with_split_axes(region) or region
+    if split is not None and len({*lying(split)}) > 1:
+        made = _each_as_it_lies(split, target)
+        if made is not None:
+            yield replace(split, shape=made)
+
+
+def _has_lanes(region: VectorRegion, target: Target) -> bool:
+    """Whether elements of a memory are several numbers, which lie along the last axis."""
+    return any(target.accelerator.memory(tensor.memory).element_count > 1 for tensor in region.shape.on_chip)
+
+
+def _each_as_it_lies(region: VectorRegion, target: Target) -> VectorProgram | None:
+    """The program with each buffer dense as the tensor lies that it is loaded from, others as the last result does."""
+    program, axes = region.shape, range(len(region.shape.extents))
+    views = [*region.views, *[None] * (len(program.in_dram) - len(region.views))]
+    orders = {
+        tensor.name: next(lying(VectorRegion(replace(program, tensors=(tensor,)), (view,))), tuple(axes))
+        for tensor, view in zip(program.in_dram, views, strict=True)
+    }
+    last = orders[program.in_dram[-1].name]
+    found: dict[str, tuple[int, ...]] = {}
+    for statement in program.parsed:
+        for name in statement.operands:
+            if name in orders and program.tensor(statement.target.name).memory:
+                found.setdefault(statement.target.name, orders[name])
+    if len({*found.values()}) < 2:
+        return None
+    made = _dense_along(program, {tensor.name: found.get(tensor.name, last) for tensor in program.on_chip})
+    return target.derived(BestTiles).of(made, last, parts_of(region), region.views)
 
 
 def _steps(view: AffineView) -> list[float]:
@@ -59,35 +107,26 @@ def _steps(view: AffineView) -> list[float]:
     return found
 
 
-def _parts(region: VectorRegion) -> Parts:
-    """The parts of each axis."""
-    found: dict[int, tuple[int, ...]] = {}
-    for tensor, view in zip(region.shape.in_dram, region.views, strict=False):
-        for axis, atoms in zip(tensor.axes, view.atoms if view is not None else (), strict=False):
-            inner = tuple(math.prod(atoms[place:]) for place in range(1, len(atoms)))
-            found[axis] = (*found.get(axis, ()), *inner)
-    found.pop(UNIT, None)
-    return found
-
-
 def _in_order(region: VectorRegion, order: Sequence[int] | None, parts: Parts, target: Target) -> VectorProgram | None:
     """The program with its buffers dense along the last axes of ``order``, and cut along the first."""
-    program = region.shape if order is None else _dense_along(region.shape, order)
+    program = region.shape
+    if order is not None:
+        program = _dense_along(program, {tensor.name: order for tensor in program.on_chip})
     return target.derived(BestTiles).of(program, order, parts, region.views)
 
 
-def _dense_along(program: VectorProgram, order: Sequence[int]) -> VectorProgram:
-    """The program with the axes of its buffers in an order."""
+def _dense_along(program: VectorProgram, orders: Mapping[str, Sequence[int]]) -> VectorProgram:
+    """The program with the axes of each buffer in its order."""
     memories = {tensor.name: tensor for tensor in program.on_chip}
 
     def reordered(access: Access) -> Access:
         if access.name not in memories or not access.axes:
             return access
-        axes = sorted(memories[access.name].axes, key=order.index)
+        axes = sorted(memories[access.name].axes, key=orders[access.name].index)
         return Access(access.name, tuple(axis_name(axis) for axis in axes))
 
     tensors = [
-        replace(tensor, axes=tuple(sorted(tensor.axes, key=order.index))) if tensor.memory else tensor
+        replace(tensor, axes=tuple(sorted(tensor.axes, key=orders[tensor.name].index))) if tensor.memory else tensor
         for tensor in program.tensors
     ]
     statements = [str(statement.with_accesses(reordered)) for statement in program.parsed]

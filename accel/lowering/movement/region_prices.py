@@ -11,7 +11,7 @@ from accel.lowering.ir.function_attributes import dump_region, flat_views, witho
 from accel.lowering.ir.known_prices import KnownPrices
 from accel.lowering.kinds.program_operations import DoneAlike, ProgramOperations
 from accel.lowering.movement.movement_programs import movement_programs
-from accel.lowering.movement.program_orders import orders_of
+from accel.lowering.movement.program_orders import mixed_orders_of, orders_of, split_orders_of
 from accel.lowering.vector.tiles.program_cycles import ProgramCycles
 from accel.region.affine_view import AffineView
 from accel.region.kinds import AnyRegion, Prices, VectorRegion, Views
@@ -34,6 +34,7 @@ class RegionPrices:
         self._operations = target.derived(ProgramOperations)
         self._estimates = target.derived(ProgramCycles)
         self._known: dict[str, tuple[int, int] | None] = {}
+        self._split: dict[str, tuple[int, int] | None] = {}
         self._priced_as_done = KnownPrices(prices, self._form)  # of programs that are done alike one is asked for
         self._priced = KnownPrices(self._priced_as_done, without_numbers)
         self._moving: dict[Move, VectorRegion | None] = {}
@@ -45,14 +46,18 @@ class RegionPrices:
     def foresee(self, regions: Sequence[AnyRegion], moves: Sequence[Move] = ()) -> None:
         """Prices what will be asked for, programs in all orders, together: another process may take half."""
         orders: dict[str, list[VectorRegion]] = {}
+        split: dict[str, list[VectorRegion]] = {}
         for region in regions:
             if not isinstance(region, VectorRegion) or (key := without_numbers(region)) in self._known:
                 continue
             if key not in orders:
                 orders[key] = list(orders_of(region, self._target))
+                split[key] = list(split_orders_of(region, self._target))
         programs = {move: list(movement_programs(*move, self._target)) for move in moves if move not in self._moving}
-        self._priced([each for several in (*orders.values(), *programs.values()) for each in self._near(several)])
+        every = *orders.values(), *split.values(), *programs.values()
+        self._priced([each for several in every for each in self._near(several)])
         self._known |= {key: self._cheapest(several) for key, several in orders.items()}
+        self._split |= {key: self._cheapest(several) for key, several in split.items()}
         for move, several in programs.items():
             found = self._cheapest(several)
             self._moving[move] = None if found is None else several[found[1]]
@@ -67,18 +72,35 @@ class RegionPrices:
     def best(self, region: VectorRegion) -> tuple[int, VectorRegion] | None:
         """Returns the cycles, and the region in the order that takes the fewest; None where no instructions do it.
 
-        Regions that differ in numbers alone are priced alike.
+        Regions that differ in numbers alone are priced alike. With its axes split it may take fewer cycles, which are
+        returned then: it is split when all its views are settled (:meth:`as_settled`).
         """
-        found = self._best(region)
-        if found is None:
+        cycles, found = self.cycles(region), self._best(region)
+        if cycles is None or found is None:
             return None
-        cycles, place = found
-        return cycles, next(islice(orders_of(region, self._target), place, None))
+        return cycles, next(islice(orders_of(region, self._target), found[1], None))
+
+    def as_settled(self, region: VectorRegion) -> VectorRegion:
+        """Returns a region whose views stay with other axes or buffers, if it takes fewer cycles so; else as it is."""
+        ways = [*split_orders_of(region, self._target), *mixed_orders_of(region, self._target)]
+        found, settled = self._best(region), self._cheapest(ways) if ways else None
+        if settled is None or (found is not None and found[0] <= settled[0]):
+            return region
+        return ways[settled[1]] if self.can(ways[settled[1]]) else region
+
+    def in_best_order(self, region: AnyRegion) -> AnyRegion | None:
+        """Returns a region in the order that takes the fewest cycles; None where no instructions do it."""
+        if not isinstance(region, VectorRegion):
+            return region
+        found = self.best(region)
+        return None if found is None else found[1]
 
     def cycles(self, region: VectorRegion) -> int | None:
         """Returns the cycles of a region in its best order; None where no instructions do it."""
-        found = self._best(region)
-        return None if found is None else found[0]
+        found, split = self._best(region), self._split[without_numbers(region)]
+        if found is None or split is None:
+            return None if found is None else found[0]
+        return min(found[0], split[0])
 
     def _best(self, region: VectorRegion) -> tuple[int, int] | None:
         """The cycles of the best order, and its place among all."""

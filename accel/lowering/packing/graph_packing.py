@@ -97,7 +97,7 @@ class _Packer:
             self.joined[var] = value
             return
         if region is None:
-            moved = self._concatenation(value) or self._pixel(value) or self._bordered(var, value)
+            moved = self._concatenation(var, value) or self._pixel(value) or self._bordered(var, value)
             if moved is not None:
                 self.values.packed[var] = moved
                 return
@@ -119,7 +119,7 @@ class _Packer:
             )
             del self.values.packed[var]
 
-    def _concatenation(self, value: relax.Expr) -> PackedValue | None:
+    def _concatenation(self, var: relax.Var, value: relax.Expr) -> PackedValue | None:
         """A concatenation of results of regions as they lie; None if it is something else, or cannot be."""
         if not isinstance(value, ir.Call) or value.op != ir.Op.get("relax.concat"):
             return None
@@ -134,7 +134,8 @@ class _Packer:
         )
         borders = {operand.border for operand in known}
         border = borders.pop() if len(borders) == 1 and any(packed.around) else None
-        return PackedValue((self.builder.emit(tensor),), packed, shape_of(value), border=border)
+        made = self.builder.emit(tensor, name_hint=str(var.name))  # by which a report knows the node
+        return PackedValue((made,), packed, shape_of(value), border=border)
 
     def _bordered(self, var: relax.Var, value: relax.Expr) -> PackedValue | None:
         """A result that is padded, where the padding is its border in DRAM; None for all else."""

@@ -100,7 +100,10 @@ class BlockStatements:
         start = reader.expression(block.init.value)
         if not isinstance(start, Literal):
             raise UnsaidError("its reduction begins with something else than a number")
-        return LegalStatement(target, combiner, start.value, reader.expression(store.value.b), extents)
+        value = reader.expression(store.value.b)
+        if all(label in target.indices or extent == 1 for label, extent in extents.items()):  # over one element each
+            return LegalStatement(target, None, None, value, extents)
+        return LegalStatement(target, combiner, start.value, value, extents)
 
 
 class _Reader:

@@ -24,7 +24,7 @@ from accel.expression.syntax_tree import (
     with_leaves,
 )
 from accel.lowering.kinds.program_operations import ProgramOperations
-from accel.lowering.vector.tiles.program_tiles import Statements
+from accel.lowering.vector.tiles.program_buffers import Statements
 from accel.region.vector_program import VectorProgram
 
 _MOST_TAKEN_IN = 4  # statements that one takes in

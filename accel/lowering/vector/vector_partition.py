@@ -7,7 +7,6 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from tvm import ir, relax
 
@@ -43,14 +42,8 @@ from accel.lowering.vector.fewer_statements import in_fewer_statements
 from accel.lowering.vector.inlined_conditions import BOOL, Conditions
 from accel.lowering.vector.program_groups import Group, MisfitError
 from accel.lowering.vector.tiles.priced_tiles import dram_bytes, priced_programs
-from accel.lowering.vector.tiles.program_tiles import (
-    Statements,
-    cut_program,
-    obstacle,
-    placed,
-    sums_products,
-    without_repeats,
-)
+from accel.lowering.vector.tiles.program_buffers import Statements, placed_alike, sums_products
+from accel.lowering.vector.tiles.program_tiles import cut_program, obstacle, without_repeats
 from accel.lowering.vector.vector_launches import PlacedProgram, with_launches
 from accel.lowering.vector.whole_floats import FLOAT, Range
 from accel.region.composite_attributes import COMPOSITE
@@ -441,7 +434,7 @@ class _Placement:
         if key not in self._cuts:
             self._cuts[key] = cut_program(statements, self._target)
         known = self._cuts[key]
-        return None if known is None else replace(known, statements=placed(statements, known.cut).statements)
+        return None if known is None else placed_alike(statements, known)
 
     def _priced_programs(self, statements: Statements) -> list[tuple[float, VectorProgram]]:
         """A program in the tiles that are estimated to be the best."""

@@ -19,7 +19,7 @@ from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Access, Binary, Call, Expression, Literal, Statement
 from accel.lowering.vector.covers.covered_operators import CoveredOperator, OperatorAxes, covered
 from accel.lowering.vector.covers.instruction_cover import InstructionCover, Lying
-from accel.lowering.vector.tiles.program_tiles import sums_products
+from accel.lowering.vector.tiles.program_buffers import sums_products
 from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, LegalStatement, LegalTensor
 from accel.region.vector_program import Stream, axis_name
 

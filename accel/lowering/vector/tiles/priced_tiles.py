@@ -13,7 +13,8 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.expression.syntax_tree import Statement
-from accel.lowering.vector.tiles.program_tiles import Statements, fits, lanes_of, placed
+from accel.lowering.vector.tiles.program_buffers import Statements, placed
+from accel.lowering.vector.tiles.program_tiles import fits, lanes_of
 from accel.region.vector_program import UNIT, VectorProgram, VectorTensor
 from accel.util.arrays import Array, Float64
 
@@ -67,7 +68,8 @@ def _candidates(whole: Statements) -> Array:
         else [extent]
         for axis, extent in enumerate(whole.extents)
     ]
-    tiles = np.array([*itertools.product(*options)], dtype=np.int64).reshape(-1, len(whole.extents))
+    every = [*itertools.product(*options)]
+    tiles = np.array(every, dtype=np.int64).reshape(len(every), len(whole.extents))  # a program of numbers has no axes
     left = np.array(whole.extents) % tiles
     if blocks is not None:
         left[:, blocks] = 0

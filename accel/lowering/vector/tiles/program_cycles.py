@@ -16,9 +16,11 @@ from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Statement
 from accel.lowering.inject.hardware_loops import LoopAxis, hardware_loops, most_iterations
 from accel.lowering.kinds.program_operations import ProgramOperations
+from accel.lowering.vector.tiles.tile_overlap import cycles_of_further_tiles, units_alternate
 from accel.region.affine_view import AffineView
 from accel.region.kinds import Views
 from accel.region.vector_program import UNIT, VectorProgram, VectorTensor, turned_axes
+from accel.util.arrays import Float64
 
 _ROOMY = 3  # copies of a buffer with which loads wait for no stores that wait for the bus
 _HELD_UP = 0.25  # of what the one of them that takes less is on the bus, which they wait else
@@ -73,7 +75,10 @@ class ProgramCycles:
     def of_tiles(self, program: VectorProgram, tiles: Sequence[Sequence[int]], views: Views = ()) -> list[float]:
         """Returns the cycles of a program for each of some tiles, which are cut along the same axes as it is."""
         steps = sorted(self._steps(program, views), key=lambda step: not step.once)  # what all share comes first
-        return [self._cycles(program, steps, tile) for tile in tiles]
+        least = self._waited(program, [step for step in steps if not step.once], tiles)
+        return [
+            self._cycles(program, steps, tile, further) for tile, further in zip(tiles, least.tolist(), strict=True)
+        ]
 
     def turned(self, program: VectorProgram) -> VectorProgram:
         """Returns a program with the last axis of each statement walked outside the others where that is faster."""
@@ -93,10 +98,18 @@ class ProgramCycles:
         turned = replace(form, axes=turned_axes(form.axes))
         return self._nest_cycles(turned, tile)[0] < self._nest_cycles(form, tile)[0]
 
-    def _cycles(self, program: VectorProgram, steps: Sequence[_Step], tile: Sequence[int]) -> float:
+    def _waited(self, program: VectorProgram, steps: Sequence[_Step], tiles: Sequence[Sequence[int]]) -> Float64:
+        """What each further tile takes where units wait for one another within a tile, by tiles; else nothing."""
+        if program.contexts == 1 or not units_alternate(steps):
+            return np.zeros(len(tiles))
+        cycles = [[self._form_cycles(step.form, tile)[0] for tile in tiles] for step in steps]
+        return cycles_of_further_tiles(steps, np.array(cycles), program.contexts)
+
+    def _cycles(self, program: VectorProgram, steps: Sequence[_Step], tile: Sequence[int], least: float) -> float:
+        """The cycles of a program, each of whose further tiles takes ``least`` at least."""
         counts = [extent // part for extent, part in zip(program.extents, tile, strict=True)]
         first = self._tile(steps, tile, program.contexts)
-        total = first.alone + (math.prod(counts) - 1) * first.further
+        total = first.alone + (math.prod(counts) - 1) * max(first.further, least)
         rest = [extent % part or part for extent, part in zip(program.extents, tile, strict=True)]
         shorter = [axis for axis, part in enumerate(rest) if part != tile[axis]]
         if shorter:
@@ -106,7 +119,6 @@ class ProgramCycles:
 
     def _tile(self, steps: Sequence[_Step], tile: Sequence[int], contexts: int) -> "_TileCycles":
         """What a tile takes: alone, and behind others."""
-        known, shape = self._forms, tuple(tile)
         units: dict[str, float] = {}
         ready: dict[str, float] = {}
         read: dict[str, float] = {}
@@ -114,10 +126,7 @@ class ProgramCycles:
         busy: dict[str, float] = {}
         bus: dict[str, float] = {}
         for step in steps:
-            key = step.form, shape
-            if key not in known:
-                known[key] = self._form_cycles(step.form, tile)
-            cycles, beats = known[key]
+            cycles, beats = self._form_cycles(step.form, tile)
             buffers = (step.writes, *step.reads)
             start = max(
                 units.get(step.unit, 0.0), read.get(step.writes, 0.0), *(ready.get(name, 0.0) for name in buffers)
@@ -138,9 +147,11 @@ class ProgramCycles:
 
     def _form_cycles(self, form: _Form, tile: Sequence[int]) -> tuple[float, float]:
         """The cycles of a statement of a tile in its better order, and those on a bus that units share."""
-        if self._is_turned(form, tile):
-            form = replace(form, axes=turned_axes(form.axes))
-        return self._nest_cycles(form, tile)
+        key = form, tuple(tile)
+        if key not in self._forms:
+            turned = self._is_turned(form, tile)
+            self._forms[key] = self._nest_cycles(replace(form, axes=turned_axes(form.axes)) if turned else form, tile)
+        return self._forms[key]
 
     def _nest_cycles(self, form: _Form, tile: Sequence[int]) -> tuple[float, float]:
         """The cycles of a statement of a tile, and those on a bus that units share."""

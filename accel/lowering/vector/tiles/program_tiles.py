@@ -1,65 +1,40 @@
-"""Tiles of a vector program: along which axes it is cut, and which tensors share a buffer on the chip."""
+"""Tiles of a vector program: along which axes it is cut, and how many copies of its buffers there are."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.memories import Memory
 from accel.accelerator.target import Target
 from accel.errors import CompileError
-from accel.expression.syntax_tree import Access, Binary, Literal, Statement
+from accel.expression.syntax_tree import Access, Literal, Statement
 from accel.lowering.kinds.program_operations import DoneAlike, ProgramOperations
+from accel.lowering.vector.tiles.program_buffers import (
+    Statements,
+    has_loads_apart,
+    loads_apart,
+    loads_together,
+    placed,
+    renamed,
+    sums_products,
+    ways_to_load,
+)
 from accel.lowering.vector.tiles.program_cycles import ProgramCycles
 from accel.region.kinds import Views
 from accel.region.tilings import tile_extents
-from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor, loaded_once
+from accel.region.vector_program import UNIT, Stream, VectorProgram, VectorTensor
 
 Parts = Mapping[int, Sequence[int]]
 """Of an axis how many elements are one behind the other where a tensor lies, before it goes on elsewhere."""
 
 _Alike = tuple[VectorProgram, tuple[DoneAlike, ...]]
 _CutAnew = tuple[_Alike, tuple[int, ...] | None, tuple[tuple[int, Sequence[int]], ...], Views]
-_Chosen = tuple[tuple[int, ...], int, tuple[int, ...]]
-"""The tiles, how many copies there are of each buffer, and the statements whose loops are turned."""
+_Chosen = tuple[tuple[int, ...], int, tuple[int, ...], bool]
+"""The tiles, the copies of each buffer, the statements whose loops are turned, and whether loads are apart."""
 
 _MOST_CONTEXTS = 3
 _MOST_TILES = 16  # times as many as the largest tiles that fit: loads and stores overlap but for so little then
-
-
-@dataclass(frozen=True)
-class Statements:
-    """What a program does, uncut: statements over tensors, of which ``operands`` and ``results`` lie in DRAM.
-
-    ``stream``: those of them that are done block by block.
-    """
-
-    extents: tuple[int, ...]
-    tensors: Mapping[str, VectorTensor]
-    operands: tuple[str, ...]
-    results: tuple[str, ...]
-    statements: tuple[Statement, ...]
-    stream: Stream | None = None
-
-    @property
-    def is_priced(self) -> bool:
-        """Whether what it moves depends on its tiles so much that these are priced: products, and blocks."""
-        return self.stream is not None or any(map(sums_products, self.statements))
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """The axes along which the program can be cut, outermost first: those of all results, none of it reduced."""
-        reduced = {int(axis[1:]) for statement in self.statements for axis in statement.reduced}
-        common = [axis for axis in self.tensors[self.results[0]].axes if axis != UNIT and axis not in reduced]
-        return tuple(axis for axis in common if all(axis in self.tensors[name].axes for name in self.results))
-
-
-def sums_products(statement: Statement) -> bool:
-    """Returns whether a statement sums products of two tensors."""
-    value = statement.value
-    if statement.combiner != "+" or not isinstance(value, Binary) or value.operator != "*":
-        return False
-    return isinstance(value.left, Access) and isinstance(value.right, Access)
 
 
 def cut_program(whole: Statements, target: Target) -> VectorProgram | None:
@@ -104,12 +79,13 @@ class BestTiles:
         key = alike, None if order is None else tuple(order), tuple(sorted(parts.items())), views
         if key not in self._known:
             best = _best_tile(program, order, self._target, parts, views)
-            self._known[key] = None if best is None else (best.tile, best.contexts, best.turned)
+            self._known[key] = None if best is None else (best.tile, best.contexts, best.turned, has_loads_apart(best))
         chosen = self._known[key]
         if chosen is None:
             return None
-        tile, contexts, turned = chosen
-        return replace(program, tile=tile, contexts=contexts, turned=turned)
+        tile, contexts, turned, apart = chosen
+        made = loads_together(program)
+        return replace(loads_apart(made) if apart else made, tile=tile, contexts=contexts, turned=turned)
 
 
 def _best_tile(
@@ -143,11 +119,13 @@ def _cheapest(
 ) -> VectorProgram | None:
     """The best of the tiles that fit and suit, of a program as it is where it is cut along some axes.
 
-    The smaller tiles of what has many already are left out: each loses more to beginnings than the one before.
+    Its loads come into buffers that have been used or do not, whichever is faster. The smaller tiles of what has many
+    already are left out: each loses more to beginnings than the one before.
     """
     accelerator, cycles = target.accelerator, target.derived(ProgramCycles)
     extents = next(iter(uncut.values())).extents
-    able: dict[tuple[tuple[int, ...], int], list[tuple[int, ...]]] = {}
+    ways = {cut: [*ways_to_load(program)] for cut, program in uncut.items()}
+    able: dict[tuple[tuple[int, ...], int, int], list[tuple[int, ...]]] = {}
     few = 0
     for tile in sorted(_tiles(extents, rows), key=lambda tile: _count(extents, tile)):
         cut = tuple(axis for axis, extent in enumerate(extents) if tile[axis] < extent)
@@ -156,24 +134,25 @@ def _cheapest(
             break
         if not suits(tile, extents, parts) or any(tile[axis] % count for axis, count in lanes.items()):
             continue
-        for contexts in _contexts(uncut[cut], _count(extents, tile), accelerator):
-            if fits(replace(uncut[cut], contexts=contexts), tile, accelerator):
-                able.setdefault((cut, contexts), []).append(tile)
-                few = few or _count(extents, tile)
-    made = {(cut, contexts): replace(uncut[cut], contexts=contexts) for cut, contexts in able}
+        for way, program in enumerate(ways[cut]):
+            for contexts in _contexts(program, _count(extents, tile), accelerator):
+                if fits(replace(program, contexts=contexts), tile, accelerator):
+                    able.setdefault((cut, way, contexts), []).append(tile)
+                    few = few or _count(extents, tile)
+    made = {(cut, way, contexts): replace(ways[cut][way], contexts=contexts) for cut, way, contexts in able}
     try:
         found = {key: cycles.of_tiles(made[key], tiles, views) for key, tiles in able.items()}
     except CompileError:  # no instruction does a statement, whatever the tiles
         return None
     priced = [
-        (price, _count(extents, tile), -made[key].contexts, key, tile)
-        for key, tiles in able.items()
-        for price, tile in zip(found[key], tiles, strict=True)
+        (price, _count(extents, tile), way, -contexts, cut, tile)
+        for (cut, way, contexts), tiles in able.items()
+        for price, tile in zip(found[cut, way, contexts], tiles, strict=True)
     ]
     if not priced:
         return None
-    *_, best, tile = min(priced)
-    return cycles.turned(replace(made[best], tile=tile))
+    *_, way, contexts, cut, tile = min(priced)
+    return cycles.turned(replace(made[cut, way, -contexts], tile=tile))
 
 
 def _contexts(program: VectorProgram, tiles: int, accelerator: Accelerator) -> Sequence[int]:
@@ -249,7 +228,7 @@ def without_repeats(whole: Statements) -> Statements:
     writes = [statement.target.name for statement in whole.statements]
     kept: list[Statement] = []
     for statement in whole.statements:
-        now = _renamed(statement, names)
+        now = renamed(statement, names)
         once = writes.count(statement.target.name) == 1 and whole.tensors[statement.target.name].memory
         stable = all(writes.count(name) <= 1 for name in now.operands)
         key = f"{now.target.indices} {now.value}"
@@ -314,84 +293,3 @@ def _fits_streamed(program: VectorProgram, tile: Sequence[int], stream: Stream, 
                 sizes = (elements if axis == stream.axis else part[axis] for axis in tensor.axes)
                 used[tensor.memory] = used.get(tensor.memory, 0) + count * -(-math.prod(sizes) // memory.element_count)
     return accelerator.fits(used)
-
-
-def placed(whole: Statements, cut: tuple[int, ...]) -> VectorProgram:
-    """Returns the program with tiles of one element along ``cut``.
-
-    Its tensors share buffers if they are not needed at once.
-    """
-    once = loaded_once(whole.statements, whole.tensors, cut)
-    buffers = _Buffers(whole, once)
-    statements = [buffers.placed(number, statement) for number, statement in enumerate(whole.statements)]
-    dram = [whole.tensors[name] for name in (*whole.operands, *whole.results)]
-    return VectorProgram(
-        extents=whole.extents,
-        tile=tuple(1 if axis in cut else extent for axis, extent in enumerate(whole.extents)),
-        tensors=(*dram, *buffers.made.values()),
-        results=len(whole.results),
-        statements=tuple(map(str, statements)),
-        contexts=2 if cut else 1,
-        stream=whole.stream,
-    )
-
-
-class _Buffers:
-    """Buffers that tensors take in the order of statements, and give back behind the last that reads them.
-
-    What lies there as blocks begin, and is used by them, is kept until behind the last; and what blocks give back
-    serves them alone.
-    """
-
-    def __init__(self, whole: Statements, once: frozenset[str]) -> None:
-        self._whole, self._once = whole, once
-        self._last = {
-            name: number
-            for number, statement in enumerate(whole.statements)
-            for name in (statement.target.name, *statement.operands)
-        }
-        self.made: dict[str, VectorTensor] = {}
-        self._names: dict[str, str] = {}
-        self._free: list[VectorTensor] = []
-        if whole.stream is not None:
-            ahead = {statement.target.name for statement in whole.statements[: whole.stream.first]}
-            for name in ahead:
-                if whole.stream.first <= self._last[name] < whole.stream.last:
-                    self._last[name] = len(whole.statements)
-
-    def placed(self, number: int, statement: Statement) -> Statement:
-        """A statement over buffers."""
-        if self._whole.stream is not None and number in (self._whole.stream.first, self._whole.stream.last):
-            self._free.clear()
-        target, over = statement.target.name, []
-        for name in statement.operands:
-            over += [name] if self._last[name] == number and name in self._names and name not in self._once else []
-        elementwise = statement.combiner is None and not statement.reduced
-        if elementwise:
-            self._give(over, statement)
-        if target not in self._names and self._whole.tensors[target].memory:
-            self._take(target)
-        placed = _renamed(statement, self._names)
-        if not elementwise:
-            self._give(over, statement)
-        return placed
-
-    def _give(self, names: Sequence[str], statement: Statement) -> None:
-        for name in names:
-            if name != statement.target.name:
-                self._free.append(self.made[self._names[name]])
-
-    def _take(self, name: str) -> None:
-        tensor = self._whole.tensors[name]
-        alike = [each for each in self._free if (each.axes, each.memory) == (tensor.axes, tensor.memory)]
-        if alike and name not in self._once:
-            self._free.remove(alike[-1])
-            self._names[name] = alike[-1].name
-            return
-        buffer = replace(tensor, name=f"b{len(self.made)}")
-        self.made[buffer.name] = buffer
-        self._names[name] = buffer.name
-
-
-def _renamed(statement: Statement, names: Mapping[str, str]) -> Statement:
-    return statement.with_accesses(lambda access: replace(access, name=names.get(access.name, access.name)))

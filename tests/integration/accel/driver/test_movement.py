@@ -172,6 +172,44 @@ def padded_with_ones() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def neck(channels: int = 32) -> onnx.ModelProto:
+    """A detector's neck: what is half as large is repeated beside what is not, for a convolution that pads."""
+    random = np.random.default_rng(0)
+    kernels = {"w": (channels, 32, 3, 3), "v": (32, channels, 3, 3), "u": (32, 32 + channels, 3, 3)}
+    constants = {name: random.normal(size=size).astype(np.float32) for name, size in kernels.items()}
+    constants["scales"] = np.array([1, 1, 2, 2], np.float32)
+    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}  # halves are rounded down
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["large"], pads=[1] * 4),
+        helper.make_node("Relu", ["large"], ["large_relu"]),
+        helper.make_node("Conv", ["large_relu", "v"], ["small"], pads=[1] * 4, strides=[2, 2]),
+        helper.make_node("Relu", ["small"], ["small_relu"]),
+        helper.make_node("Resize", ["small_relu", "", "scales"], ["up"], name="up", **nearest),
+        helper.make_node("Concat", ["up", "large_relu"], ["both"], name="both", axis=1),
+        helper.make_node("Conv", ["both", "u"], ["y"], pads=[1] * 4),
+    ]
+    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 32, 12, 8]) for name in "xy")
+    stored = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "neck", [given], [made], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def fire() -> onnx.ModelProto:
+    """Two convolutions side by side, whose results lie in one, as SqueezeNet has them."""
+    random = np.random.default_rng(0)
+    kernels = {"w": (32, 32, 1, 1), "v": (64, 32, 1, 1), "u": (32, 96, 1, 1)}
+    stored = [numpy_helper.from_array(random.normal(size=n).astype(np.float32), name) for name, n in kernels.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Conv", ["x", "v"], ["b"]),
+        helper.make_node("Concat", ["a", "b"], ["both"], name="both", axis=1),
+        helper.make_node("Conv", ["both", "u"], ["y"]),
+    ]
+    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 32, 8, 6]) for name in "xy")
+    graph = helper.make_graph(nodes, "fire", [given], [made], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "bert": (lambda: bert(layers=1, width=64, heads=2, tokens=32), 0),  # the mask, of int64, is converted before
     "vit": (lambda: vit(layers=1, width=64, heads=2, image=48), 0),
@@ -179,9 +217,12 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "llama": (lambda: llama_block(width=128, heads=4, groups=2, tokens=32), 0),
     "pixels": (pixels, 0),
     "padded": (padded_with_ones, 0),
+    "neck": (neck, 0),
+    "blocks": (lambda: neck(64), 0),
+    "fire": (fire, 0),
     "channels": (ends_within_a_block, 0),  # by way of a tensor that two programs make, one for each block
 }
-OFTEN = ("gpt2", "channels", "pixels")
+OFTEN = ("gpt2", "channels", "pixels", "neck", "blocks", "fire")
 
 
 @pytest.mark.parametrize(
@@ -194,3 +235,20 @@ def test_no_host_between_launches(name: str, tmp_path: Path) -> None:
     report, program = ran(model(), load_accelerator("npu"), tmp_path)
     assert report.verified is True
     assert steps_between(program) == between, report.host_ops
+
+
+@pytest.mark.slow
+def test_parts_are_stored_where_a_layer_reads_them(tmp_path: Path) -> None:
+    """It would catch a concatenation in the model's order, which is moved into a layer's tiles behind."""
+    report, program = ran(neck(), load_accelerator("npu"), tmp_path)
+    moves = [launch.nodes for launch in program.steps if isinstance(launch, Launch) and launch.op == "move"]
+    assert [nodes for nodes in moves if nodes] == [("up", "both")]
+    assert not {"up", "both"} & {host.node for host in report.host_ops}
+
+
+@pytest.mark.slow
+def test_channels_in_two_blocks_are_loaded_block_by_block(tmp_path: Path) -> None:
+    """It would catch an axis of 64 channels, of which a load has two pieces for each pixel: 12,632 cycles."""
+    report, _ = ran(neck(64), load_accelerator("npu"), tmp_path)
+    (requantised,) = (layer for layer in report.layers if layer.op == "vector" and "both" in layer.nodes)
+    assert requantised.cycles < 1000

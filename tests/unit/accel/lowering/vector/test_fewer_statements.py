@@ -8,7 +8,7 @@ from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.expression.parser import parse_statement
 from accel.lowering.vector.fewer_statements import in_fewer_statements
-from accel.lowering.vector.tiles.program_tiles import Statements
+from accel.lowering.vector.tiles.program_buffers import Statements
 from accel.region.vector_program import VectorTensor
 
 _LOAD = "t1[a0, a1] = f32(x[a0, a1])"
