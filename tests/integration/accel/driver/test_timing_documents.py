@@ -113,12 +113,12 @@ def test_lowering_reads_nothing_that_the_key_lacks(name: str) -> None:
     smaller = resized(accelerator, lambda memory: least.get(memory.name, 1) - (memory.name == largest))
     assert smaller.unsized() == accelerator.unsized()
     try:
-        other = _lowered(regions, smaller)
+        other: Any = _lowered(regions, smaller)
     except CompileError as error:
-        assert largest in error.detail
-    else:  # where contexts have no half for each any more
-        assert accelerator.memory(largest).banks > 1
-        assert other != lowered
+        other = error.detail
+    assert other != lowered
+    # where contexts have no half for each any more, they may still lie in one piece
+    assert accelerator.memory(largest).banks > 1 or largest in other
 
 
 def packed_regions(model: onnx.ModelProto, accelerator: Accelerator) -> dict[str, Any]:
