@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 from onnx import helper
+from onnxruntime import GraphOptimizationLevel
 
 from accel.frontend.onnx_model.external_data import embedded
-from accel.host.host_executor import open_session
+from accel.frontend.onnx_model.ort_session import session
 from accel.util.arrays import Array
 
 _PARTS = frozenset(("Add", "Cast", "Clip", "Div", "Erf", "Gelu", "Identity", "Mul", "Neg", "Pow", "Sub", "Tanh"))
@@ -104,7 +105,8 @@ class _Finder:
         opsets, version = self._model.opset_import, self._model.ir_version
         made = helper.make_model(graph, opset_imports=opsets, ir_version=version)
         try:
-            (found,) = open_session(made.SerializeToString()).run([end], {source: _points()})
+            running = session(made, GraphOptimizationLevel.ORT_DISABLE_ALL, threads=1)
+            (found,) = running.run([end], {source: _points()})
         except Exception:  # noqa: BLE001 - onnxruntime's exceptions have no common base; then it is none
             return None
         return np.asarray(found).reshape(-1)

@@ -29,20 +29,26 @@ def load_kernel(kernel: Compiled[..., Any], types: tuple[Type, ...], *, checked:
     Raises:
         SyntaxError: kernels cannot have what is in the function.
     """
-    key, folder = _key(kernel.function, types, checked=checked), cache_folder()
-    if key is None or folder is None:
+    place = _place(kernel, types, checked=checked)
+    if place is None:
         code = _compiled(kernel.function, types, checked=checked)
     else:
-        store = SealedCache(FolderCache(folder))
-        code = store.get(key) or _compile_once(kernel.function, types, store, folder / f"{key}.lock", checked=checked)
+        store, lock = place
+        code = store.get(lock.stem) or _compile_once(kernel.function, types, store, lock, checked=checked)
     return Call(kernel.function, machine_code.LinkedKernel(code))
 
 
 def find_kernel(kernel: Compiled[..., Any], types: tuple[Type, ...]) -> "Call | None":
     """Returns what calls a kernel with arguments of ``types``, unchecked; None where its code is not kept."""
-    key, folder = _key(kernel.function, types, checked=False), cache_folder()
-    code = None if key is None or folder is None else SealedCache(FolderCache(folder)).get(key)
+    place = _place(kernel, types, checked=False)
+    code = None if place is None else place[0].get(place[1].stem)
     return None if code is None else Call(kernel.function, machine_code.LinkedKernel(code))
+
+
+def _place(kernel: Compiled[..., Any], types: tuple[Type, ...], *, checked: bool) -> tuple[SealedCache, Path] | None:
+    """Where a kernel's code is kept, and the lock of who compiles it, called by its key; None where it is not kept."""
+    key, folder = _key(kernel.function, types, checked=checked), cache_folder()
+    return None if key is None or folder is None else (SealedCache(FolderCache(folder)), folder / f"{key}.lock")
 
 
 def _compile_once(

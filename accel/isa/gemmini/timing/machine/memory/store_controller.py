@@ -78,10 +78,10 @@ def _send_block(m: Int64, slot: int, command: int, rows: int, blocks: int) -> bo
     local = (rs2 & rocc.STORE_ROW) + block * m[at.DIM] + row
     _row_of(m, slot, command, m[command + at.C_RS1] + row * m[at.ST_STRIDE], local, block == blocks - 1)
     m[slot + at.W_BLOCK] = block
-    command = rs2 >> 26 & 7 if rs2 >> 31 & 1 else rocc.RESET
-    m[slot + at.W_STORE] = block == blocks - 1 and command == rocc.RESET  # a statistic is not written
+    statistic = rs2 >> 26 & 7 if rs2 >> 31 & 1 else rocc.RESET
+    m[slot + at.W_STORE] = block == blocks - 1 and statistic == rocc.RESET  # it is not written
     if m[at.NORMALISES]:
-        m[slot + at.W_NORM] = command if block == blocks - 1 else before_the_last(command)
+        m[slot + at.W_NORM] = statistic if block == blocks - 1 else before_the_last(statistic)
     m[at.ST_BLOCK_COUNT] += 1
     if m[at.ST_BLOCK_COUNT] == blocks:
         m[at.ST_BLOCK_COUNT] = 0
