@@ -15,7 +15,7 @@ from accel.errors import Diagnosis, SimulationError
 from accel.isa import decode_kernel as kernel
 from accel.isa.kernels.compiled_kernels import Signature
 from accel.isa.kernels.kernel_types import MATRIX, VECTOR, Array
-from accel.util.arrays import Int64, Words
+from accel.util.arrays import Bools, Int64, Words
 from accel.util.same_object import SameObject
 
 T = TypeVar("T")
@@ -117,6 +117,10 @@ class Decoded:
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    def of_unit(self, unit: str | None) -> Bools:
+        """Returns which instructions (n,) a unit runs."""
+        return np.array([each.unit == unit for each in self.accelerator.instructions])[self.kind]
 
     def column(self, name: str | None) -> Int64:
         """The field's values, or zeros where ``name`` is None or no instruction has it."""

@@ -7,6 +7,7 @@ import numpy as np
 from accel.accelerator.contraction import Contraction, contraction
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
+from accel.isa.decode import Decoded
 from accel.isa.family import Timing, dram_traffic
 from accel.isa.family_registry import family_of
 from accel.program.program_model import Program
@@ -47,7 +48,7 @@ def _layer(result: LaunchResult, accelerator: Accelerator, gemm: Contraction | N
         gemm_share=work.contract_cycles / cycles if cycles else 0.0,
         limited_by=limit,
         limit_share=share,
-        load_overlap=_overlap(result, timing, gemm) if timing and gemm else 0.0,
+        load_overlap=_overlap(decoded, timing, gemm) if timing and gemm else 0.0,
         bytes_read=read,
         bytes_written=written,
         instructions=launch.count,
@@ -136,15 +137,10 @@ def _contraction(accelerator: Accelerator) -> Contraction | None:
         return None
 
 
-def _overlap(result: LaunchResult, timing: Timing, gemm: Contraction) -> float:
-    accelerator = result.accelerator
-    instructions, compute = accelerator.instructions, gemm.instruction.unit
-    load = accelerator.copy_instruction(gemm.data.memory.name, "load")
-    loading = load.unit if load is not None else None
-    loads, computes = (
-        _busy(timing, np.array([each.unit == unit for each in instructions])[result.kind])
-        for unit in (loading, compute)
-    )
+def _overlap(decoded: Decoded, timing: Timing, gemm: Contraction) -> float:
+    load = decoded.accelerator.copy_instruction(gemm.data.memory.name, "load")
+    units = (load.unit if load is not None else None), gemm.instruction.unit
+    loads, computes = (_busy(timing, decoded.of_unit(unit)) for unit in units)
     busy = int((loads[1] - loads[0]).sum())
     return float((_before(loads[1], *computes) - _before(loads[0], *computes)).sum() / busy) if busy else 0.0
 

@@ -259,7 +259,7 @@ def part_ends(decoded: Decoded, timing: Timing, counts: Sequence[int], main_unit
     if len(counts) == 1:
         return [timing.cycles]
     unit = main_unit or compute_unit(decoded.accelerator)
-    mains = np.array([each.unit == unit for each in decoded.accelerator.instructions])[decoded.kind]
+    mains = decoded.of_unit(unit)
     at, end, ends = 0, 0, list[int]()
     for count in counts[:-1]:
         main, own = mains[at : at + count], timing.end[at : at + count]
