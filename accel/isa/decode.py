@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeVar, cast
 
 import numpy as np
@@ -73,17 +74,10 @@ class Decoded:
         low, high = np.full(len(names), numbers.max), np.full(len(names), numbers.min)
         kernel.limit_fields(self.kind, self.layout.fields, self.layout.starts, self.words, low, high)
         sorts = np.bincount(self.kind, minlength=len(self.accelerator.instructions))
-        rows = dict.fromkeys(names, 0)
-        for instruction, count in zip(self.accelerator.instructions, sorts.tolist(), strict=True):
-            for field in instruction.fields if count else ():
-                if field.bits:
-                    rows[field.name] += count
-        found: dict[str, tuple[int, int]] = {}
-        whole = len(self)
-        for name, least, most in zip(names, low.tolist(), high.tolist(), strict=True):
-            everywhere = rows[name] == whole  # else it is 0 somewhere
-            found[name] = (least, most) if everywhere else (min(least, 0), max(most, 0))
-        return found if whole else dict.fromkeys(names, (0, 0))
+        everywhere = sorts @ self.layout.has == len(self)  # else it is 0 somewhere
+        low, high = np.where(everywhere, low, np.minimum(low, 0)), np.where(everywhere, high, np.maximum(high, 0))
+        limits = zip(low.tolist(), high.tolist(), strict=True) if len(self) else [(0, 0)] * len(names)
+        return dict(zip(names, limits, strict=True))
 
     def pack(self, places: Mapping[str, tuple[int, int]], records: npt.NDArray[np.uint8]) -> None:
         """Write fields into the records (n, bytes) of a file, which are zero, with the lowest byte first.
@@ -158,13 +152,17 @@ class Decoded:
 
 @dataclass(frozen=True)
 class EncodingArrays:
-    """The document's encodings as the kernel takes them: see :mod:`accel.isa.decode_kernel`."""
+    """The document's encodings as the kernel takes them: see :mod:`accel.isa.decode_kernel`.
+
+    ``has`` (instructions, columns) is 1 where an instruction has bits of a column.
+    """
 
     masks: Words
     values: Words
     covered: Words
     fields: Int64
     starts: Int64
+    has: Int64
     names: tuple[str, ...]
 
 
@@ -196,12 +194,16 @@ def _encoding_arrays(same: SameObject[Accelerator]) -> EncodingArrays:
                 continue  # its column stays zero, and no word can be shifted by its whole width
             fields.append((column, word, 64 - lsb - field.bits, 64 - field.bits, int(field.type == "signed")))
         starts.append(len(fields))
+    has = np.zeros((len(masks), len(names)), np.int64)
+    for index, (begin, end) in enumerate(pairwise(starts)):
+        has[index, [column for column, *_ in fields[begin:end]]] = 1
     return EncodingArrays(
         np.array(masks, np.uint64),
         np.array(values, np.uint64),
         np.array(covered, np.uint64),
         np.array(fields, np.int64),
         np.array(starts, np.int64),
+        has,
         tuple(names),
     )
 

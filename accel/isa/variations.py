@@ -4,7 +4,7 @@ Only time differs: the words and what they do stay as they are, so that the laun
 for one document can be timed with the other.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -74,7 +74,7 @@ def scaled_variations(
 
 
 def _new_values(accelerator: Accelerator, family: Family, scaled: Scaled) -> dict[str, tuple[Any, Any]]:
-    document = complete(accelerator, family)
+    document = _parts(accelerator, family, scaled.fields)
     found: dict[str, int] = {}
     for field in scaled.fields:
         parent, key = _parent(document, field)
@@ -86,13 +86,14 @@ def _new_values(accelerator: Accelerator, family: Family, scaled: Scaled) -> dic
 
 def with_fields(accelerator: Accelerator, family: Family, values: Mapping[str, Any]) -> Accelerator | None:
     """Returns the document with ``values`` at JSON pointers; None if the schemas of document or family refuse it."""
-    document = complete(accelerator, family)
+    parts = _parts(accelerator, family, values)
     for field, value in values.items():
-        parent, key = _parent(document, field)
+        parent, key = _parent(parts, field)
         parent[key] = value
     try:
-        family.parameters.model_validate(document["parameters"])
-        return Accelerator.model_validate(document)
+        if "parameters" in parts:
+            family.parameters.model_validate(parts["parameters"])
+        return Accelerator.model_validate(dict(accelerator) | parts)  # what stays is an object, and taken as it is
     except pydantic.ValidationError:
         return None
 
@@ -104,8 +105,18 @@ def time_of(family: Family, changed: Accelerator) -> TimeLaunch:
 
 def complete(accelerator: Accelerator, family: Family) -> dict[str, Any]:
     """Returns the document as JSON, with every parameter of its family."""
-    parameters = family.parameters.model_validate(accelerator.parameters).model_dump(mode="json")
-    return {**accelerator.model_dump(mode="json"), "parameters": parameters}
+    return {**accelerator.model_dump(mode="json"), "parameters": _parameters(accelerator, family)}
+
+
+def _parts(accelerator: Accelerator, family: Family, fields: Iterable[str]) -> dict[str, Any]:
+    """The parts of the document, as JSON, that JSON pointers lead into."""
+    names = {field.split("/")[1] for field in fields}
+    parts = accelerator.model_dump(mode="json", include=names - {"parameters"})
+    return parts | ({"parameters": _parameters(accelerator, family)} if "parameters" in names else {})
+
+
+def _parameters(accelerator: Accelerator, family: Family) -> dict[str, Any]:
+    return family.parameters.model_validate(accelerator.parameters).model_dump(mode="json")
 
 
 def _parent(document: Any, field: str) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """Building of a trace from a simulation: columns of the timing engine, and fields decoded when rows are read."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -85,7 +85,7 @@ class _Part:
         found |= {name: (found[name][0] + self.shift, found[name][1] + self.shift) for name in ("start", "end")}
         known = self.result.part(0, len(self)).limits()
         found |= {f"field/{name}": known.get(name, (0, 0)) for name in self.names.fields}
-        return {name: found[name] for name in self.names.columns}
+        return found
 
     def __len__(self) -> int:
         return len(self.columns["kind"])
@@ -155,12 +155,14 @@ def _part(names: TraceNames, program: Program, number: int, result: "LaunchResul
 def _names(program: Program, simulation: "Simulation") -> TraceNames:
     accelerator, results = program.accelerator, simulation.launches
     timings = [result.timing for result in results if result.timing]
+    told = [each for each in accelerator.instructions if isinstance(each, Copy | Compute | Layer)]
+    endings = {each.name: accelerator.parts(each)[-1].name for each in told}
     operations = tuple(
         TraceOperation(
             name=i.name,
             unit=i.unit,
             fields=tuple(f.name for f in i.fields if f.value is None),
-            does=tuple(_row_semantics(i, accelerator)),
+            does=tuple(_row_semantics(i, [each for each in told if endings[each.name] == i.name])),
         )
         for i in accelerator.instructions
     )
@@ -180,12 +182,10 @@ def _names(program: Program, simulation: "Simulation") -> TraceNames:
     )
 
 
-def _row_semantics(instruction: Instruction, accelerator: Accelerator) -> Iterator[RowSemantics]:
-    """The expressions that the instruction itself may be, or the sequences that end with it."""
+def _row_semantics(instruction: Instruction, told: Sequence[Copy | Compute | Layer]) -> Iterator[RowSemantics]:
+    """The expressions of those that an instruction tells of: itself, and sequences that end with it."""
     varying = {field.name for field in instruction.fields if field.value is None}
-    for one in accelerator.instructions:
-        if not isinstance(one, Copy | Compute | Layer) or accelerator.parts(one)[-1] != instruction:
-            continue
+    for one in told:
         prefix = f"{instruction.name}." if one.sequence else ""
         windows = " of the largest of each window" if takes_windows(one) else ""
         for operation in one.operations:

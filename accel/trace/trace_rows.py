@@ -125,11 +125,12 @@ Limits = Mapping[str, tuple[int, int]]
 
 def merged_limits(names: TraceNames, limits: Iterable[Limits]) -> Limits:
     """Returns the limits of all rows from the ``limits`` of parts that have rows; 0 and 0 if there is no part."""
-    known = list(limits)
+    known, columns = list(limits), names.columns
     if not known:
-        return dict.fromkeys(names.columns, (0, 0))
-    lows, highs = ({name: [each[name][end] for each in known] for name in names.columns} for end in (0, 1))
-    return {name: (min(lows[name]), max(highs[name])) for name in names.columns}
+        return dict.fromkeys(columns, (0, 0))
+    parts = np.array([[each[name] for name in columns] for each in known], np.int64)  # (parts, columns, 2)
+    lows, highs = parts[:, :, 0].min(axis=0).tolist(), parts[:, :, 1].max(axis=0).tolist()
+    return dict(zip(columns, zip(lows, highs, strict=True), strict=True))
 
 
 def limits_of(columns: Mapping[str, Signed]) -> Limits:
