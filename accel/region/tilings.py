@@ -64,7 +64,8 @@ class Candidates:
 
     Where a store takes windows ``out_rows`` and ``out_columns`` are of the sums that a tile's windows lie on.
 
-    ``data_blocks`` are the blocks of data of a tile: ``in_blocks`` of each of its groups.
+    ``data_blocks`` are the blocks of data of a tile: ``in_blocks`` of each of its groups. All have as many ``contexts``
+    of operands.
     """
 
     out_blocks: Int64
@@ -80,8 +81,12 @@ class Candidates:
     reductions: Int64
     data_loads: Int64
     weight_loads: Int64
+    result_contexts: Int64
     contexts: int
-    result_contexts: int
+
+    def with_result_contexts(self, contexts: int) -> "Candidates":
+        """Returns them with so many contexts of results."""
+        return replace(self, result_contexts=np.full_like(self.tiles, contexts))
 
     def overlapped(self, load: Cycles, compute: Cycles, store: Cycles, ends: Cycles) -> Float64:
         """Cycles (n,) of three units that overlap as far as the contexts let them.
@@ -90,9 +95,8 @@ class Candidates:
         """
         if self.contexts == 1:
             return np.asarray(load + compute + store, dtype=np.float64)
-        if self.result_contexts == 1:
-            return np.asarray(np.maximum(load, compute + store) + ends, dtype=np.float64)
-        return np.asarray(np.maximum(np.maximum(load, compute), store) + ends, dtype=np.float64)
+        results = np.where(self.result_contexts == 1, compute + store, np.maximum(compute, store))
+        return np.asarray(np.maximum(load, results) + ends, dtype=np.float64)
 
 
 def loop_orders(conv: Convolution) -> tuple[Order, ...]:
@@ -218,8 +222,8 @@ def candidates_of_tiles(
         reductions=reductions,
         data_loads=spatial if order == "data" else count * reductions,
         weight_loads=_weight_loads(conv, order, stacks, count * reductions),
+        result_contexts=np.full_like(count, result_contexts),
         contexts=contexts,
-        result_contexts=result_contexts,
     )
 
 

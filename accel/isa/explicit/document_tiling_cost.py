@@ -77,8 +77,8 @@ def _overlapped(units: _Units, c: Candidates, ends: Float64, results: tuple[str,
     ``ends`` are those of the first loads and the last store, ``results`` the units that share the result's context.
     """
     cycles, (computes, stores) = dict(units.cycles), results
-    if c.result_contexts == 1 and computes != stores:
-        cycles[computes] = cycles[computes] + cycles.pop(stores)
+    if computes != stores:
+        cycles[computes] = cycles[computes] + np.where(c.result_contexts == 1, cycles[stores], 0)
     return np.asarray(functools.reduce(np.maximum, [*cycles.values(), units.count]) + ends)
 
 
@@ -108,17 +108,17 @@ def _in_window(units: _Units, c: Candidates, epilogue: Epilogue, used: "_Uses", 
     behind = np.minimum(window, contract.count) * contract.each * apart
     whole = planes * store.cycles
     if window == 1:
-        stored, free = whole, alone and (c.result_contexts > 1 or epilogue.start != "bias")
-        ending = store.each * np.float64(free)
+        stored, free = whole, alone & ((c.result_contexts > 1) | (epilogue.start != "bias"))
+        ending = np.asarray(store.each * free, np.float64)
     else:
-        one_context = c.result_contexts == 1
-        stored = whole if one_context else np.maximum(planes * store.count - window, 0) * store.each
+        one = c.result_contexts == 1
+        stored = np.where(one, whole, np.maximum(planes * store.count - window, 0) * store.each)
         left = np.maximum(window - planes * store.count, 0)
         last = np.minimum(left, epilogue.passes * passes.count)
         ending = (last * passes.each + np.minimum(left - last, contract.count) * contract.each) * apart
-        ending = ending + whole * np.float64(one_context and alone)
-        if one_context and used.start.unit == used.data.unit:
-            ending = np.zeros(1)  # accumulators are loaded behind the last store, and all other loads behind them
+        ending = ending + whole * (one & alone)
+        if used.start.unit == used.data.unit:  # accumulators are loaded behind the last store, all others behind them
+            ending = np.where(one, 0, ending)
     tile = c.reductions * contract.cycles + used.zero.cycles + epilogue.passes * passes.cycles
     waits = c.tiles * (c.reductions - 1) * np.maximum(load - ahead - behind, 0)
     waits = waits + (c.tiles - stays) * np.maximum(begun - ahead - ending, 0)

@@ -48,9 +48,9 @@ def tiling_cost(
     units = _units(c, conv, epilogue, gemm, accelerator)
     tile, at_once = units.tile, np.minimum(units.fetched, parameters.fetch_burst_instructions)
     start = _LAUNCH + accelerator.dram.read_latency + _beats(accelerator) * at_once
-    paced = units.first + units.compute + (tile.store if c.result_contexts > 1 else units.stores)
-    if c.result_contexts > 1:
-        paced = np.maximum(paced, units.first + tile.whole(c) + units.stores)
+    one = c.result_contexts == 1
+    behind = np.maximum(units.compute + tile.store, tile.whole(c) + units.stores)
+    paced = units.first + np.where(one, units.compute + units.stores, behind)
     overlapped = np.maximum(units.load + units.last + tile.store, paced)
     return np.asarray(start + np.where(units.alone, np.maximum(units.serial, overlapped), overlapped), dtype=np.float64)
 
@@ -71,7 +71,7 @@ def joined_tiling_cost(
     units = _units(c, conv, epilogue, gemm, accelerator)
     loads, tile = units.loads, units.tile
     compute = units.compute + tile.clear
-    paced = compute + units.stores if c.result_contexts == 1 else np.maximum(compute, units.stores)
+    paced = np.where(c.result_contexts == 1, compute + units.stores, np.maximum(compute, units.stores))
     share = c.data_loads * loads.data / units.load
     ends = (units.last + tile.store) * (_SEAM_END + (1 - _SEAM_END) * share)
     seam = _SEAM_DATA * loads.data + _SEAM_WEIGHTS * loads.weights + _SEAM_PASSES * tile.passes
@@ -130,7 +130,7 @@ def _units(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contracti
     stores = c.tiles * tile.store
     last = tile.step + tile.passes + np.where(loops.biases == c.tiles, loads.bias, 0)
     if epilogue.tensors:  # where data stay the bias is loaded after the products, behind the loads of the next tile
-        before = loads.bias + tile.passes + tile.clear + (tile.store if c.result_contexts == 1 else 0)
+        before = loads.bias + tile.passes + tile.clear + np.where(c.result_contexts == 1, tile.store, 0)
         last = last + np.where(loops.data_stay, before, 0)
     serial = load + compute + tile.clear + loads.bias + (stores if c.contexts == 1 else tile.store)
     alone = _takes_turns(c, epilogue, loops) | (c.contexts == 1)
@@ -275,7 +275,7 @@ def _compute(c: Candidates, epilogue: Epilogue, loops: _Loops, loads: _Loads, ti
         # the channel serves a bias after the load that begins with the end of the last product
         before = loads.step + np.where(loops.weights_stay & (inner <= c.contexts), loads.weights, 0)
         waits = np.maximum(before - np.where(loops.data_stay, 0, tile.passes), 0)
-        stored = tile.store if c.result_contexts == 1 else 0
+        stored = np.where(c.result_contexts == 1, tile.store, 0)
         paces = (c.tiles * (whole + stored) + loops.biases * loads.bias > load) & (loops.biases > 1)
         tiles = tiles + loops.biases * (loads.bias + np.where(paces, waits, 0))
     return np.asarray(tiles - tile.clear - np.where(loops.data_stay, 0, loads.bias))

@@ -49,7 +49,7 @@ def vector_contexts(c: Candidates, conv: Convolution, order: str) -> Int64:
     """Contexts of what each channel has one of: those of the loop over output channels."""
     contexts = {"stream": 1, "weights": c.contexts, "data": c.result_contexts}[order]
     turns = c.tiles if order == "data" else conv.out_blocks // c.out_blocks
-    return np.asarray(np.minimum(np.int64(contexts), turns))
+    return np.asarray(np.minimum(contexts, turns), np.int64)
 
 
 def _loads_accumulators(copy: Copy, memory: str) -> bool:

@@ -1,6 +1,6 @@
 """Tilings of a convolution that fit scratchpads, micro-op memory and instruction fields, the cheapest first."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -120,8 +120,8 @@ def _fits_memory(
         fit &= c.result_contexts * needs.microops <= accelerator.memory(gemm.instruction.microops.memory).depth
     if epilogue.adds_operand:
         fit &= _operand_fits(c, conv, accelerator)
-    if c.result_contexts == 1 and needs_double_buffer(epilogue, accelerator, gemm):
-        fit &= c.tiles == 1
+    if needs_double_buffer(epilogue, accelerator, gemm):
+        fit &= (c.result_contexts > 1) | (c.tiles == 1)
     if order != "stream":  # the operand that stays is guarded by the tokens of the one that passes: it must pass twice
         inner = c.tiles * c.reductions // (c.weight_loads if order == "weights" else c.data_loads)
         fit &= inner >= c.contexts
@@ -226,14 +226,6 @@ def plan_convolution(
     return PricedConvolution(conv, epilogue, accelerator, gemm, cost, answers).cheapest(count, dividing=dividing)
 
 
-@dataclass(frozen=True)
-class _PricedCandidates:
-    """Candidates (n,) that fit, and the price of each."""
-
-    fitting: FittingCandidates
-    prices: Float64
-
-
 class PricedConvolution:
     """The candidates of a convolution with their prices, which are worked out once for all that is asked of them.
 
@@ -251,36 +243,37 @@ class PricedConvolution:
     ) -> None:
         self._conv, self._epilogue, self._accelerator = conv, epilogue, accelerator
         self._gemm, self._cost, self._answers = gemm, cost, answers
-        self._priced: dict[int, list[_PricedCandidates]] = {}
+        self._priced: dict[int, tuple[FittingCandidates, Float64]] = {}
 
     def cheapest(self, count: int, *, dividing: bool) -> list[PricedTiling]:
         """Returns the ``count`` cheapest tilings that fit, as :func:`plan_convolution` does."""
         for operand_contexts in (2, 1):
             if operand_contexts not in self._priced:
-                self._priced[operand_contexts] = [
-                    _PricedCandidates(each, self._prices(each.candidates)) for each in self._fitting(operand_contexts)
-                ]
-            found = _cheapest(self._priced[operand_contexts], self._conv, count, dividing=dividing)
+                fitting = self._fitting(operand_contexts)
+                self._priced[operand_contexts] = fitting, self._prices(fitting.candidates)
+            found = _cheapest(*self._priced[operand_contexts], self._conv, count, dividing=dividing)
             if found:
                 return found
         return []
 
     def _prices(self, candidates: Candidates) -> Float64:
+        if not len(candidates.tiles):
+            return np.zeros(0)
         return self._cost(candidates, self._conv, self._epilogue, self._gemm, self._accelerator)
 
-    def _fitting(self, operand_contexts: int) -> list[FittingCandidates]:
-        """The candidates with so many contexts of operands that fit, by contexts of results."""
+    def _fitting(self, operand_contexts: int) -> FittingCandidates:
+        """The candidates with so many contexts of operands that fit; first those with the most contexts of results."""
         answers, question = self._answers, f"tilings {self._conv} {self._epilogue} {operand_contexts}"
         known = None if answers is None else answers.find(question)
         if known is not None:
             with suppress(ValueError):
                 return load_candidates(known)
-        found = list(self._fitting_anew(operand_contexts))
+        found = FittingCandidates.joined(list(self._fitting_anew(operand_contexts)))
         if answers is not None:
             answers.note(question, dump_candidates(found))
         return found
 
-    def _fitting_anew(self, operand_contexts: int) -> Iterator[FittingCandidates]:
+    def _fitting_anew(self, operand_contexts: int) -> Iterator[tuple[Order, Candidates, Bools]]:
         conv, epilogue, accelerator, gemm = self._conv, self._epilogue, self._accelerator, self._gemm
         # where store and compute alternate inside a tile (planes) a second context gains nothing
         needed = needs_double_buffer(epilogue, accelerator, gemm)
@@ -293,37 +286,24 @@ class PricedConvolution:
             if order != "data"  # whose tiles are those of weights that stay
         }
         for result_contexts in result_choices:
-            found: list[tuple[Order, Candidates, Bools]] = []
             for order in orders:
-                c = replace(candidates[order], result_contexts=result_contexts)
+                c = candidates[order].with_result_contexts(result_contexts)
                 needed_of = needs["weights" if order == "data" else order]
-                fits = _fits_memory(c, needed_of, conv, epilogue, accelerator, gemm, order)
-                if fits.any():
-                    found.append((order, c, fits))
-            if found:
-                yield FittingCandidates.joined(found)
+                yield order, c, _fits_memory(c, needed_of, conv, epilogue, accelerator, gemm, order)
 
 
 def _cheapest(
-    priced: Sequence[_PricedCandidates], conv: Convolution, count: int, *, dividing: bool
+    fitting: FittingCandidates, prices: Float64, conv: Convolution, count: int, *, dividing: bool
 ) -> list[PricedTiling]:
-    """The ``count`` candidates of the least price, the first of equal ones; with ``dividing`` of those that do."""
-    if not priced:
-        return []
-    prices = [
-        np.where(_divides(each.fitting.candidates, conv), each.prices, np.inf) if dividing else each.prices
-        for each in priced
+    """The ``count`` candidates of least ``prices`` (n,), the first of equal ones; with ``dividing`` those that do."""
+    c = fitting.candidates
+    wanted = np.where(_divides(c, conv), prices, np.inf) if dividing else prices
+    cheapest = np.argsort(wanted, kind="stable")[:count].tolist()
+    return [
+        PricedTiling(float(wanted[at]), _tiling(c, at, conv, fitting.order(at)))
+        for at in cheapest
+        if np.isfinite(wanted[at])
     ]
-    ends = np.cumsum([len(each) for each in prices])
-    together = np.concatenate(prices)
-    found = []
-    for at in np.argsort(together, kind="stable")[:count].tolist():
-        if np.isfinite(together[at]):
-            group = int(np.searchsorted(ends, at, "right"))
-            fitting, place = priced[group].fitting, at - int(ends[group]) + len(prices[group])
-            tiling = _tiling(fitting.candidates, place, conv, fitting.order(place))
-            found.append(PricedTiling(float(together[at]), tiling))
-    return found
 
 
 def _tiling(c: Candidates, i: int, conv: Convolution, order: Order) -> Tiling:
@@ -342,7 +322,7 @@ def _tiling(c: Candidates, i: int, conv: Convolution, order: Order) -> Tiling:
         kernel_columns=int(c.kernel_columns[i]),
         order=order,
         operand_contexts=c.contexts,
-        result_contexts=c.result_contexts,
+        result_contexts=int(c.result_contexts[i]),
         out_pitch_h=high,
         out_pitch_w=wide,
     )

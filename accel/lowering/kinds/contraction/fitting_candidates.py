@@ -12,25 +12,24 @@ from pydantic import TypeAdapter
 from accel.region.tilings import Candidates, Order
 from accel.util.arrays import Bools
 
-_ARRAYS = tuple(each.name for each in fields(Candidates) if each.name not in ("contexts", "result_contexts"))
+_ARRAYS = tuple(each.name for each in fields(Candidates) if each.name != "contexts")
 _LENGTH = 8  # bytes of the header's length
 
 
 @dataclass(frozen=True)
 class FittingCandidates:
-    """Candidates (n,) of the same contexts; ``ends`` has each order of loops with the place behind its last one."""
+    """Candidates (n,); ``ends`` has each order of loops with the place behind its last one."""
 
     candidates: Candidates
     ends: tuple[tuple[Order, int], ...]
 
     @classmethod
     def joined(cls, parts: Sequence[tuple[Order, Candidates, Bools]]) -> "FittingCandidates":
-        """Returns the candidates that fit of each order, with their contexts."""
+        """Returns the candidates that fit of each part; all have as many contexts of operands."""
         arrays = {name: np.concatenate([getattr(c, name)[fits] for _, c, fits in parts]) for name in _ARRAYS}
         ends = np.cumsum([np.count_nonzero(fits) for _, _, fits in parts]).tolist()
         orders, first = [order for order, _, _ in parts], parts[0][1]
-        candidates = Candidates(**arrays, contexts=first.contexts, result_contexts=first.result_contexts)
-        return cls(candidates, tuple(zip(orders, ends, strict=True)))
+        return cls(Candidates(**arrays, contexts=first.contexts), tuple(zip(orders, ends, strict=True)))
 
     def order(self, place: int) -> Order:
         """Returns the order of the candidate at a place."""
@@ -39,45 +38,35 @@ class FittingCandidates:
 
 @dataclass(frozen=True)
 class _Header:
-    """Contexts of operands and of results, and the ends of orders."""
+    """Contexts of operands, and the ends of orders."""
 
     contexts: int
-    result_contexts: int
     ends: tuple[tuple[Order, int], ...]
 
 
-_HEADERS = TypeAdapter(list[_Header])
+_HEADER = TypeAdapter(_Header)
 
 
-def dump_candidates(found: Sequence[FittingCandidates]) -> bytes:
-    """Returns candidates as headers and the arrays of each, in 32 bits where these hold them."""
-    headers = [_Header(each.candidates.contexts, each.candidates.result_contexts, each.ends) for each in found]
-    text = _HEADERS.dump_json(headers)
-    arrays = [np.stack([getattr(each.candidates, name) for name in _ARRAYS]) for each in found]
-    narrow = all(int(np.abs(each).max(initial=0)) < 1 << 31 for each in arrays)
-    data = [each.astype("<i4" if narrow else "<i8").tobytes() for each in arrays]
-    return b"".join([len(text).to_bytes(_LENGTH, "little"), text, *data])
+def dump_candidates(found: FittingCandidates) -> bytes:
+    """Returns candidates as a header and their arrays, in 32 bits where these hold them."""
+    text = _HEADER.dump_json(_Header(found.candidates.contexts, found.ends))
+    arrays = np.stack([getattr(found.candidates, name) for name in _ARRAYS])
+    narrow = int(np.abs(arrays).max(initial=0)) < 1 << 31
+    return b"".join([len(text).to_bytes(_LENGTH, "little"), text, arrays.astype("<i4" if narrow else "<i8").tobytes()])
 
 
-def load_candidates(data: bytes) -> list[FittingCandidates]:
+def load_candidates(data: bytes) -> FittingCandidates:
     """Returns what :func:`dump_candidates` was given.
 
     Raises:
         ValueError: it is no such dump.
     """
     at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
-    headers = _HEADERS.validate_json(data[_LENGTH:at])
-    counts = [header.ends[-1][1] for header in headers]
-    width = (len(data) - at) // max(sum(counts) * len(_ARRAYS), 1)
+    header = _HEADER.validate_json(data[_LENGTH:at])
+    count = header.ends[-1][1] if header.ends else 0
+    width = (len(data) - at) // max(count * len(_ARRAYS), 1)
     if width not in (0, 4, 8):
         raise ValueError(f"arrays of {width} bytes")
     elements = np.frombuffer(data, f"<i{width or 4}", offset=at).astype(np.int64)
-    found, begin = [], 0
-    for header, count in zip(headers, counts, strict=True):
-        end = begin + count * len(_ARRAYS)
-        arrays = elements[begin:end].reshape(len(_ARRAYS), count)
-        named = dict(zip(_ARRAYS, arrays, strict=True))
-        candidates = Candidates(**named, contexts=header.contexts, result_contexts=header.result_contexts)
-        found.append(FittingCandidates(candidates, header.ends))
-        begin = end
-    return found
+    arrays = dict(zip(_ARRAYS, elements.reshape(len(_ARRAYS), count), strict=True))
+    return FittingCandidates(Candidates(**arrays, contexts=header.contexts), header.ends)

@@ -59,8 +59,9 @@ def test_candidates_are_read_as_they_were_written() -> None:
     (data,) = kept._answers.values()
     found = load_candidates(data)
     assert dump_candidates(found) == data
-    assert [[order for order, _ in each.ends] for each in found] == [["stream", "weights", "data"]] * 2
-    assert all(len(np.unique(each.candidates.tiles)) > 1 for each in found)
+    assert [order for order, _ in found.ends] == ["stream", "weights", "data"] * 2
+    assert np.unique(found.candidates.result_contexts).tolist() == [1, 2]
+    assert len(np.unique(found.candidates.tiles)) > 1
     for broken in (b"", data[:-4], data[:40], b"\xff" * 80):
         with pytest.raises(ValueError):  # noqa: PT011 - any: the candidates are found anew then
             load_candidates(broken)
