@@ -5,7 +5,7 @@ stand the stages of ``accel/lowering/pipeline.py``, which every region goes thro
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -24,24 +24,22 @@ from accel.driver.compilation import (
     Partitioned,
     Quantised,
 )
-from accel.driver.helpers.plans_beside import BesidePlans
-from accel.driver.kept_programs import KeptProgram, KeptPrograms, tensors_digest
+from accel.driver.kept_programs import KeptPrograms, tensors_digest
 from accel.driver.quantisation_scheme import requantisation, scheme_of
+from accel.driver.region_choice import choose, kept_capabilities, results_may_stay
 from accel.driver.run_options import Attention, DepthFirst
 from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
 from accel.driver.trials.placement import FastestPlacement
 from accel.driver.trials.region_timer import RegionTimer
 from accel.driver.trials.resident_tilings import ChoiceTrials, TriedProgram, tried_choices, words_digest
-from accel.driver.trials.row_timer import RowTimer
-from accel.driver.trials.trial_timer import TrialTimer
 from accel.errors import InvalidAccelerator, InvalidModel
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scheme
-from accel.isa.family_registry import arrangement_of, family_of, joined_cost, priced_exactly
-from accel.joining.joined_launches import can_join, join_launches, orders_itself
-from accel.joining.resident_tensors import can_keep, keep_results
+from accel.isa.family_registry import arrangement_of, family_of
+from accel.joining.joined_launches import join_launches
+from accel.joining.resident_tensors import keep_results
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.float_units import home_memory, multiplies_floats, runs_programs
 from accel.lowering.analysis.kept_answers import kept_answers
@@ -51,8 +49,8 @@ from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.ir.function_attributes import ATTENTION, dump_choices, launched_operations, load_choices
 from accel.lowering.movement.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
-from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
-from accel.lowering.partition.graph_partition import JoinedPrices, RegionChoice, choose_regions, marked
+from accel.lowering.partition.composite_graph import read_graph
+from accel.lowering.partition.graph_partition import RegionChoice, marked
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.lowering.vector.vector_partition import place_vector_programs
 from accel.program.program_model import Program, renamed
@@ -61,13 +59,11 @@ from accel.report.documents.report_documents import CompiledFunction
 from accel.report.host_ops import host_ops
 from accel.simulate.engine import simulate
 from accel.simulate.prepare_simulation import loads_of_kept
-from accel.util.content_cache import CacheStore, SealedCache, cache_key
+from accel.util.content_cache import SealedCache, cache_key
 from accel.util.safe_names import tensor_fault
 from accel.verify.tensor_quality import EVERY
 
 _SPARE = 4_000_000  # instructions of large launches that are timed to know what reads and writes where
-_TRIALS, _MOST_TRIALS = 16, 96  # of launches with their neighbours, of `auto` and of `timed`
-_LEAST_TILE, _LARGE_TILE = 0.002, 0.1  # of the cycles of a network, those of a tile that is worth such a trial
 _MOST_KEPT = 32 << 20  # bytes of a model in QDQ form
 
 
@@ -144,7 +140,7 @@ def _first_choice(done: Imported, left: Mapping[str, str]) -> RegionChoice:
     if kept.choice is None:
         graph = read_graph(done.imported.module, Capabilities.of(done.job.target), left)
         kept.keep_graph(graph)
-        kept.choice = _choose(done.job, graph, beside=True)
+        kept.choice = choose(done.job, graph, beside=True)
         kept.keep_answers(done.job.target.derived(kept_answers))
     return kept.choice
 
@@ -161,16 +157,9 @@ def _marked(
     return Partitioned(job, done.imported, module, tuple(texts))
 
 
-def _results_may_stay(job: CompilationInputs) -> bool:
-    """Whether results of its launches may stay on the chip."""
-    options, accelerator = job.options, job.target.accelerator
-    joined = options.launches == "joined" and options.on_chip == "auto"
-    return joined and can_keep(accelerator, family_of(accelerator))
-
-
 def _fastest(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> Partitioned:
     """The partition whose program takes the fewest cycles: its tilings where results stay, then how attention goes."""
-    trials = _tried_tilings(done, choice, left) if done.job.feeds and _results_may_stay(done.job) else None
+    trials = _tried_tilings(done, choice, left) if done.job.feeds and results_may_stay(done.job) else None
     if trials is None:
         return _with_attention(done, _marked(done, choice, left), choice, left)
     # where launches always run depth first it is the one that moves the fewest bytes
@@ -249,83 +238,6 @@ def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str
         return pack_graph(_marked(tried, _first_choice(tried, nodes), nodes)).module
 
     return FastestPlacement(packed, job.target, RegionTimer(job.target, spare=_SPARE)).left_to_host(left)
-
-
-def _choose(job: CompilationInputs, graph: CompositeGraph, *, beside: bool = False) -> RegionChoice:
-    """The regions of a graph; where launches run as one, those that take the fewest cycles with their neighbours.
-
-    ``beside``: the job's second process plans some of them, if there is one.
-    """
-    accelerator, timer, assistant = job.target.accelerator, job.measure, job.helpers.assistant
-    measure = None if timer is None else TrialTimer(timer, job.target).times
-    exact = priced_exactly(accelerator) if job.options.schedule == "auto" else None
-    cost = family_of(accelerator).tiling_cost
-    joined = _joined_prices(job)
-    plans = None
-    if beside and assistant is not None:
-        plans = BesidePlans(assistant, job.target, graph, joined=joined is not None)
-    choice = choose_regions(graph, Capabilities.of(job.target), cost, measure, exact, joined, plans)
-    if timer is not None:
-        timer.keep()
-    return choice
-
-
-def _joined_prices(job: CompilationInputs) -> JoinedPrices | None:
-    """How tilings of launches that run as one are chosen; None where none do.
-
-    Launches are timed with their neighbours: all if the job wants that, else most where they follow one another as they
-    are, as there seams are longest, and elsewhere the largest of small networks. None are where results may stay on the
-    chip, as a row by itself has them in DRAM, nor where the host lays them out before the next launch.
-    """
-    accelerator, options = job.target.accelerator, job.options
-    family = family_of(accelerator)
-    if options.launches == "separate" or not can_join(accelerator, family):
-        return None
-    rows = job.target.contraction.results_are_data and not _results_may_stay(job)
-    if job.measure is None or not rows:
-        return JoinedPrices(joined_cost(accelerator))
-    row = RowTimer(job.target, job.measure, job.cache)
-    behind, trials = joined_cost(accelerator), _MOST_TRIALS if options.schedule == "timed" else _TRIALS
-    all_of_them = options.schedule == "timed" or orders_itself(accelerator, family)
-    least = _LEAST_TILE if all_of_them else _LARGE_TILE
-    return JoinedPrices(behind, row, trials, least, row.expect)
-
-
-def find_program(job: CompilationInputs) -> KeptProgram | None:
-    """Returns the program that an earlier job compiled of the regions that this one chooses; None if there is none.
-
-    None for a stream of inputs, whose launches are joined anew: a program that is kept has them joined.
-    """
-    graph = job.kept.find_graph()
-    if graph is None or job.options.repeat > 1:
-        return None
-    answers, known = job.target.derived(kept_answers), job.kept.find_answers()
-    if known is not None:
-        with suppress(ValueError):
-            answers.recall(known)
-    job.kept.choice = _choose(job, graph)
-    job.kept.keep_answers(answers)
-    return job.kept.find(job.target.accelerator)
-
-
-@contextmanager
-def kept_capabilities(target: Target, cache: CacheStore | None) -> Iterator[None]:
-    """Within, what the accelerator can do is known as far as an earlier job has asked; what is new is kept.
-
-    Raises:
-        InvalidAccelerator: nothing in it contracts.
-    """
-    capabilities, kept = Capabilities.of(target), SealedCache(cache)
-    target.derived(kept_answers).cache = kept
-    key = cache_key("capabilities", target.accelerator.untimed().model_dump_json())
-    known = None if capabilities.recalled else kept.get(key)
-    if known is not None:
-        with suppress(ValueError):
-            capabilities.recall(known)
-    recalled = len(capabilities.recalled)
-    yield
-    if capabilities.asked_anew or len(capabilities.recalled) > recalled:  # by this process, or by one beside it
-        kept.put(key, capabilities.dump())
 
 
 def pack_graph(done: Partitioned) -> Packed:

@@ -13,13 +13,14 @@ from tvm.target import codegen
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Lowered, Referenced, Reported
-from accel.driver.compile_stages import TO_PROGRAM, find_program, kept_capabilities
+from accel.driver.compile_stages import TO_PROGRAM
 from accel.driver.helpers.job_helpers import NO_HELPERS, Helpers
 from accel.driver.helpers.lowering_assistant import lowering_assistant
 from accel.driver.helpers.reference_task import ReferenceTask
 from accel.driver.job_stages import JOB, with_program
 from accel.driver.kept_programs import PROGRAM_FILE, KeptPrograms
 from accel.driver.quantisation_scheme import requantisation
+from accel.driver.region_choice import find_program, kept_capabilities
 from accel.driver.run_options import Options, StageProgress
 from accel.driver.stage_chain import Phase, StageChain, StageInfo
 from accel.driver.stage_dumps import Dumps

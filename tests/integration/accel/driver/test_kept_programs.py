@@ -12,7 +12,7 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
-from accel.driver import compile_stages, kept_programs
+from accel.driver import kept_programs, region_choice
 from accel.driver.kept_programs import KeptProgram
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
@@ -151,7 +151,7 @@ def test_outputs_that_are_not_the_kept_ones_are_not_verified_by_them(
     """
     artifacts(MODEL, VTA, tmp_path / "first", tmp_path / "cache")
     plain = artifacts(MODEL, slower(VTA), tmp_path / "plain", None)
-    find = compile_stages.find_program
+    find = region_choice.find_program
 
     def other(job: Any) -> KeptProgram | None:
         kept = find(job)

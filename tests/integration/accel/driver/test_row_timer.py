@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver import compile_stages
+from accel.driver import region_choice
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.driver.trials import row_timer
@@ -50,7 +50,7 @@ def test_a_row_takes_what_its_launches_do_in_the_program(
             taken[cycles] = len(row)
             return cycles
 
-    monkeypatch.setattr(compile_stages, "RowTimer", Recorded)
+    monkeypatch.setattr(region_choice, "RowTimer", Recorded)
     model, accelerator = _network().SerializeToString(), load_accelerator(name)
     report = run_model(model, accelerator, Options(trace=False, schedule="timed"), tmp_path)
     assert report.verified
