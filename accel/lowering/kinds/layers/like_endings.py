@@ -1,5 +1,6 @@
 """Ends of sums that layers do alike, whatever the scale: what their tilings are known for is found once."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,7 +11,6 @@ from accel.accelerator.cost_ranges import cost_fields
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Layer
 from accel.accelerator.target import Target
-from accel.expression.cost_expression import parse_cost
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.inject.operation_matching import StoreForm, matching_operations
@@ -18,6 +18,7 @@ from accel.lowering.ir.affine_nest import simplify
 from accel.lowering.ir.epilogue_arithmetic import stored_value
 from accel.region.epilogue import Epilogue, Scaling
 
+_NAME = re.compile(r"[A-Za-z_][\w.]*")  # to parse a text takes ten times as long
 _SCALE = 0.37109375  # a product by it is none that could be written otherwise
 _Ways = tuple[tuple[int, tuple[str, ...]], ...]
 _WAYS: TypeAdapter[_Ways] = TypeAdapter(_Ways)
@@ -62,18 +63,17 @@ class _KnownWays:
 def _scale_has_cost(target: Target) -> bool:
     """Whether what a layer costs or needs depends on a field that may be a scale."""
     accelerator = target.accelerator
-    return any(
-        accelerator.field(layer, field).type == "float32"
-        for layer in accelerator.layers
-        for field in _named(layer, accelerator)
-    )
+    return any(_costs_by_float(layer, accelerator) for layer in accelerator.layers)
 
 
-def _named(layer: Layer, accelerator: Accelerator) -> Iterator[str]:
-    """The fields that the costs of a layer name, and those that others follow from, but for what is a float itself."""
+def _costs_by_float(layer: Layer, accelerator: Accelerator) -> bool:
+    """Whether a layer's costs name a float, or what other fields follow from, but for what is a float itself."""
+    floats = {
+        name
+        for name, field in cost_fields(accelerator, layer).items()
+        if accelerator.field(layer, field).type == "float32"
+    }
     texts = [layer.cycles or "1", layer.alone or "0", *layer.uses.values()]
     texts += [text for name, text in layer.follows.items() if accelerator.field(layer, name).type != "float32"]
     texts += [text for loop in layer.loops for text in loop.follows.values()]
-    fields = cost_fields(accelerator, layer)
-    for text in texts:
-        yield from (fields[name] for name in parse_cost(text).names if name in fields)
+    return any(name in floats for text in texts for name in _NAME.findall(text))
