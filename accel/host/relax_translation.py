@@ -17,6 +17,7 @@ class UntranslatableError(Exception):
 
 
 Names = str | list[str]
+_SMALL = 16  # elements of a constant that is looked for among those that are there
 
 
 class GraphBuilder:
@@ -26,6 +27,7 @@ class GraphBuilder:
         self.opset = opset
         self.nodes: list[HostNode] = []
         self.constants: dict[str, Array] = {}
+        self._small: dict[tuple[np.dtype[Any], tuple[int, ...], bytes], str] = {}
         self._values: dict[relax.Var, Names] = {}
         self._taken: set[str] = set()
 
@@ -57,12 +59,13 @@ class GraphBuilder:
 
     def constant(self, array: Array, name: str = "constant") -> str:
         """Returns the name of a constant; equal small ones are one."""
-        if array.size <= 1 << 4:
-            for known, other in self.constants.items():
-                if (other.dtype, other.shape) == (array.dtype, array.shape) and other.tobytes() == array.tobytes():
-                    return known
+        small = (array.dtype, array.shape, array.tobytes()) if array.size <= _SMALL else None
+        if small is not None and small in self._small:
+            return self._small[small]
         found = self.unique(name)
         self.constants[found] = array
+        if small is not None:
+            self._small[small] = found
         return found
 
     def integers(self, values: Sequence[int]) -> str:
