@@ -76,6 +76,8 @@ class Bench:
         """The preset's document with another latency of its DRAM."""
         document = json.loads(load_accelerator(accelerator).model_dump_json())
         document["dram"]["read_latency"] += 1 + next(self.changes)
+        if document["family"] == "gemmini":  # whose clock reads the parameter
+            document["parameters"]["memory_latency"] = document["dram"]["read_latency"]
         return {**document, "name": f"{accelerator}-retimed"}
 
     def run(self, model: Path, accelerator: str | Path, tree: Path = ROOT, **settings: str) -> float:
