@@ -8,8 +8,8 @@ model's integer graph is kept too.
 import hashlib
 import io
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,6 @@ from accel.errors import CyclopsError
 from accel.frontend.integer_recovery.rounding_bias import LeftBias
 from accel.host.operator_work import OperatorWork
 from accel.isa.family_registry import family_of
-from accel.isa.hazard_findings import Hazards
 from accel.joining.resident_tensors import can_keep
 from accel.lowering.analysis.float_units import runs_programs
 from accel.lowering.analysis.kept_answers import KeptAnswers
@@ -32,16 +31,7 @@ from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph,
 from accel.lowering.partition.graph_partition import RegionChoice
 from accel.program.program_model import Program
 from accel.program_files.program_container import load_program
-from accel.report.documents.report_documents import (
-    AttentionPlacement,
-    FloatResult,
-    HostOp,
-    ProgramLimits,
-    Provenance,
-    TensorQuality,
-)
-from accel.report.program_limits import begin_limits
-from accel.simulate.engine import Simulation, simulate
+from accel.report.documents.report_documents import AttentionPlacement, FloatResult, HostOp, Provenance, TensorQuality
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.util.whole_files import write_whole
 from accel.verify.input_tensors import Tensors
@@ -105,42 +95,17 @@ class KeptArtifacts(Phase):
 
 
 @dataclass(frozen=True)
-class ProgramRun:
-    """A program as it ran, and what tells what limits it."""
-
-    simulation: Simulation
-    limits: Callable[[], ProgramLimits]
-
-
-@dataclass(frozen=True)
 class KeptProgram:
     """A program with its inputs, and what is expected of it: its outputs, as it computed them and its reference did.
 
     What else there is of it does not depend on time either. ``verified``: it was verified on this accelerator, but for
-    times that no instruction's result depends on, and no race; else it computes again. ``begun`` waits for a run that
-    has begun already, and raises as :meth:`run_again` does.
+    times that no instruction's result depends on, and no race; else it runs again.
     """
 
     program: Program
     facts: ProgramFacts
     artifacts: KeptArtifacts
     verified: bool
-    begun: Callable[[], ProgramRun] | None = None
-
-    def run_again(self, *, every: bool) -> ProgramRun:
-        """Returns the program as it runs; what was verified has the outputs that it had, with the cycles of this run.
-
-        No time changes what instructions compute, and no race could.
-
-        Raises:
-            SimulationError: as :func:`accel.simulate.engine.simulate`.
-        """
-        simulation = simulate(self.program, {}, function=not self.verified)
-        if self.verified:
-            outputs = {name: self.program.expected[name].copy() for name in self.program.outputs}
-            works = self.facts.host_works
-            simulation = replace(simulation, outputs=outputs, hazards=Hazards((), ()), host_works=works)
-        return ProgramRun(simulation, begin_limits(self.program, simulation, every=every))
 
 
 @dataclass(frozen=True)
@@ -228,25 +193,7 @@ class KeptPrograms:
 
     def find(self, accelerator: Accelerator) -> KeptProgram | None:
         """Returns the program of the choice for an accelerator that differs in time alone; None if it is not kept."""
-        assert self.choice is not None
-        found = self._find(self.choice.dump(), accelerator)
-        if found is not None:
-            self._keep_latest()
-        return found
-
-    def find_latest(self, accelerator: Accelerator) -> tuple[str, KeptProgram] | None:
-        """Returns the choice of the latest job, as text, and its program; None if it is not kept."""
-        data = self._kept.get(self._part("latest"))
-        choice = "" if data is None else data.decode()
-        found = self._find(choice, accelerator) if choice else None
-        return None if found is None else (choice, found)
-
-    def _keep_latest(self) -> None:
-        assert self.choice is not None
-        self._kept.put(self._part("latest"), self.choice.dump().encode())
-
-    def _find(self, choice: str, accelerator: Accelerator) -> KeptProgram | None:
-        data = self._kept.get(self._part(choice))
+        data = self._kept.get(self._chosen())
         try:
             return None if data is None else _load(data, accelerator)
         except (ValueError, KeyError, zlib.error, CyclopsError):
@@ -260,9 +207,11 @@ class KeptPrograms:
         if sum(path.stat().st_size for path in paths) > _MOST_KEPT:
             return
         files = {path.relative_to(out).as_posix(): path.read_bytes() for path in paths}
+        self._kept.put(self._chosen(), _dump(facts, files, accelerator), packed=True)
+
+    def _chosen(self) -> str:
         assert self.choice is not None
-        self._kept.put(self._part(self.choice.dump()), _dump(facts, files, accelerator), packed=True)
-        self._keep_latest()
+        return self._part(self.choice.dump())
 
     def _part(self, what: str) -> str:
         return cache_key("kept", self._key, what)

@@ -1,15 +1,12 @@
 """Which regions a job compiles: by prices and trials, and by what earlier jobs have asked of the accelerator."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 
-from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import CompilationInputs
 from accel.driver.helpers.plans_beside import BesidePlans
-from accel.driver.kept_programs import KeptProgram, KeptPrograms, ProgramRun
+from accel.driver.kept_programs import KeptProgram
 from accel.driver.trials.row_timer import RowTimer
 from accel.driver.trials.trial_timer import TrialTimer
 from accel.isa.family_registry import family_of, joined_cost, priced_exactly
@@ -20,7 +17,6 @@ from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.partition.composite_graph import CompositeGraph
 from accel.lowering.partition.graph_partition import JoinedPrices, RegionChoice, choose_regions
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
-from accel.util.thread_turns import short_turns
 
 _TRIALS, _MOST_TRIALS = 16, 96  # of launches with their neighbours, of `auto` and of `timed`
 _LEAST_TILE, _LARGE_TILE = 0.002, 0.1  # of the cycles of a network, those of a tile that is worth such a trial
@@ -76,8 +72,7 @@ def results_may_stay(job: CompilationInputs) -> bool:
 def find_program(job: CompilationInputs) -> KeptProgram | None:
     """Returns the program that an earlier job compiled of the regions that this one chooses; None if there is none.
 
-    While it chooses, the latest job's program begins to run: mostly it is of the same regions. None for a stream of
-    inputs, whose launches are joined anew: a program that is kept has them joined.
+    None for a stream of inputs, whose launches are joined anew: a program that is kept has them joined.
     """
     graph = job.kept.find_graph()
     if graph is None or job.options.repeat > 1:
@@ -86,35 +81,9 @@ def find_program(job: CompilationInputs) -> KeptProgram | None:
     if known is not None:
         with suppress(ValueError):
             answers.recall(known)
-    with short_turns():
-        latest = _LatestRun(job.kept, job.target.accelerator, every=job.options.limits == "all")
-        choice = job.kept.choice = choose(job, graph)
-        job.kept.keep_answers(answers)
-        return latest.of(choice) or job.kept.find(job.target.accelerator)
-
-
-class _LatestRun:
-    """The run of the latest job's program, in a thread from now on: simulators compute without Python's lock."""
-
-    def __init__(self, kept: KeptPrograms, accelerator: Accelerator, *, every: bool) -> None:
-        pool = ThreadPoolExecutor(1, "latest")
-        self._found = pool.submit(kept.find_latest, accelerator)
-        self._run = pool.submit(self._ran, every=every)
-        pool.shutdown(wait=False)
-
-    def of(self, choice: RegionChoice) -> KeptProgram | None:
-        """Returns the program, if it is of this choice."""
-        found = self._found.result()
-        if found is None or found[0] != choice.dump():
-            self._run.cancel()
-            return None
-        return replace(found[1], begun=self._run.result)
-
-    def _ran(self, *, every: bool) -> ProgramRun:
-        found = self._found.result()
-        if found is None:
-            raise LookupError("no program of a job before is kept")  # nobody asks then
-        return found[1].run_again(every=every)
+    job.kept.choice = choose(job, graph)
+    job.kept.keep_answers(answers)
+    return job.kept.find(job.target.accelerator)
 
 
 @contextmanager

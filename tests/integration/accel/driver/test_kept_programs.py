@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +16,6 @@ from accel.driver import kept_programs, region_choice
 from accel.driver.kept_programs import KeptProgram
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
-from accel.simulate.engine import simulate
 from accel.util.content_cache import FolderCache
 from examples.networks import build
 from tests.helpers.marking import rest_all, rest_slow
@@ -118,31 +117,6 @@ def test_what_is_kept_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert _FOUND not in caplog.text
     artifacts(MODEL, slower(VTA), tmp_path / "second", tmp_path / "cache")
     assert _FOUND in caplog.text
-
-
-def test_a_retimed_job_runs_its_program_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a run that began while regions were chosen and is not taken, and one of other regions that is."""
-    artifacts(MODEL, VTA, tmp_path / "first", tmp_path / "cache")
-    ran = list[int]()
-
-    def counted(*given: Any, **how: Any) -> Any:
-        found = simulate(*given, **how)
-        ran.append(found.cycles)
-        return found
-
-    monkeypatch.setattr("accel.driver.kept_programs.simulate", counted)
-    found = artifacts(MODEL, slower(VTA), tmp_path / "second", tmp_path / "cache")
-    assert ran == [found["report.json"]["cycles"]]
-    latest = cast(Callable[[Any, Accelerator], Any], kept_programs.KeptPrograms.find_latest)
-
-    def of_others(kept: Any, accelerator: Accelerator) -> Any:
-        _, program = latest(kept, accelerator)
-        return "other regions", program
-
-    monkeypatch.setattr(kept_programs.KeptPrograms, "find_latest", of_others)
-    again = artifacts(MODEL, slower(VTA), tmp_path / "third", tmp_path / "cache")
-    assert again == found
-    assert len(ran) > 1
 
 
 @pytest.mark.slow
