@@ -1,6 +1,6 @@
 """The base class and the field types of a document's models."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import pydantic
 from pydantic import ConfigDict, Field
@@ -27,6 +27,12 @@ def says_nothing(value: object) -> bool:
 
 
 class DocumentPart(pydantic.BaseModel):
-    """Base: immutable, and an unknown key is an error."""
+    """Base: immutable, and an unknown key is an error.
+
+    Attributes:
+        TIMES: names of fields that no result and no race depends on, only cycles.
+    """
+
+    TIMES: ClassVar[frozenset[str]] = frozenset()
 
     model_config = ConfigDict(frozen=True, extra="forbid")

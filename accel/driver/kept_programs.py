@@ -236,9 +236,12 @@ def verified_digest(program: bytes, accelerator: Accelerator) -> str:
     """Returns the SHA-256 of what a verification is of: a Program file, and what results depend on of the document.
 
     The file has words, constants, inputs, host steps and the outputs. Of the document only what :meth:`untimed` leaves
-    and the family's ``parameters`` say what instructions do, and how long a result may be stale.
+    and the family's ``parameters`` say what instructions do, and how long a result may be stale; those that are
+    ``TIMES`` do not.
     """
-    document = accelerator.untimed().model_copy(update={"parameters": accelerator.parameters})
+    times = family_of(accelerator).parameters.TIMES
+    known = {name: value for name, value in accelerator.parameters.items() if name not in times}
+    document = accelerator.untimed().model_copy(update={"parameters": known})
     return hashlib.sha256(document.model_dump_json().encode() + b"\0" + program).hexdigest()
 
 

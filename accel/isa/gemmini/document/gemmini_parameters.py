@@ -4,7 +4,7 @@ Defaults are those of the generator's default configuration (gemmini ``Configs.s
 itself: no processor, and a memory that answers after 30 cycles. Elements are int8, accumulators int32, scales fp32.
 """
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -216,6 +216,24 @@ class GemminiParameters(DocumentPart):
             "not, as in libgemmini, only into the scratchpad",
         ),
     ] = False
+
+    TIMES: ClassVar[frozenset[str]] = frozenset(
+        {
+            "requests_in_flight",
+            "load_queue",
+            "store_queue",
+            "execute_queue",
+            "memory_latency",
+            "core",
+            "memory",
+            "scratchpad_read_delay",
+            "accumulator_latency",
+            "accumulator_scale_latency",
+            "mvin_scale_latency",
+            "tile_latency",
+            "mesh_output_delay",
+        }
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -1,6 +1,6 @@
 """What a VTA's document says beside the common schema: depths and times that differ between builds of one design."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -10,6 +10,8 @@ from accel.accelerator.document import Accelerator
 
 class VtaParameters(DocumentPart):
     """The defaults are those of tvm-vta's Chisel design; what no build changes is in ``accel/isa/vta``."""
+
+    TIMES: ClassVar[frozenset[str]] = frozenset({"fetch_burst_instructions", "queue_depths", "reads_in_flight"})
 
     fetch_burst_instructions: Annotated[
         Count, Field(le=4096, description="instructions that one fetch brings; it waits until all are dispatched")

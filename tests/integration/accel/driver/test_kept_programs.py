@@ -16,6 +16,9 @@ from accel.driver import kept_programs, region_choice
 from accel.driver.kept_programs import KeptProgram
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
+from accel.isa.family_registry import family_of
+from accel.program_files.open_program import open_program
+from accel.simulate.engine import simulate
 from accel.util.content_cache import FolderCache
 from examples.networks import build
 from tests.helpers.marking import rest_all, rest_slow
@@ -193,6 +196,30 @@ def test_what_is_verified_is_a_program_on_a_machine() -> None:
         kept_programs.verified_digest(b"program", gemmini.model_copy(update={"parameters": gemmini.parameters | relu})),
     ]
     assert len({known, *others}) == 1 + len(others)
+    late = gemmini.model_copy(update={"parameters": gemmini.parameters | {"memory_latency": 77}})
+    assert kept_programs.verified_digest(b"program", late) == kept_programs.verified_digest(b"program", gemmini)
+
+
+@pytest.mark.parametrize("name", ["vta", "gemmini", "gemmini-rocket"])
+def test_what_is_time_alone_is_not_read_by_what_computes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a parameter whose change is believed to leave results and races as they are, and does not."""
+    accelerator = load_accelerator(name)
+    run_model(MODEL, accelerator, Options(trace=False), tmp_path)
+    program = open_program(tmp_path / "program.zip")
+    parameters = family_of(accelerator).parameters
+    read, get = set[str](), parameters.__getattribute__
+
+    def noted(self: Any, field: str) -> Any:
+        read.add(field)
+        return get(self, field)
+
+    monkeypatch.setattr(parameters, "__getattribute__", noted)
+    simulate(program, {}, timing=False)
+    assert read & set(parameters.model_fields), "nothing was read: the test sees nothing"
+    assert set(parameters.model_fields) >= parameters.TIMES
+    assert not read & parameters.TIMES
 
 
 @pytest.mark.parametrize("cut", rest_slow([100, 0, 30_000]))
