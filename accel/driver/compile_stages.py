@@ -113,6 +113,7 @@ def import_model(done: Quantised) -> Imported:
         requantize,
         balances=capabilities.balances,
         stores_gelu=capabilities.stores_gelu,
+        stores_softmax=capabilities.stores_softmax,
         keeps_floats=rounds_floats(job.target),
         float_products=multiplies_floats(job.target) and not is_quantised(job.original),
     )

@@ -187,6 +187,8 @@ def _row_semantics(instruction: Instruction, accelerator: Accelerator) -> Iterat
         if not isinstance(one, Copy | Compute | Layer) or accelerator.parts(one)[-1] != instruction:
             continue
         prefix = f"{instruction.name}." if one.sequence else ""
+        if isinstance(one, Copy) and one.rows is not None:
+            yield RowSemantics(text=f"{one.rows.function} of rows", when={})
         windows = " of the largest of each window" if takes_windows(one) else ""
         for operation in one.operations:
             own = {

@@ -1,0 +1,96 @@
+"""Softmax computed by stores: bit by bit as I-BERT's integers have it, written here again, and near the function."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from accel.accelerator.document import Accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.isa.gemmini.document.gemmini_document import gemmini_accelerator
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.region.composite_attributes import COMPOSITE, load_attributes
+from accel.region.row_softmax import IntegerSoftmax
+from accel.report.documents.report_documents import Report
+from examples.graph import Graph
+
+_DATA = 0.047
+_UNIT = 1 / 127
+
+
+def _with_softmax(**parameters: Any) -> Accelerator:
+    return gemmini_accelerator(GemminiParameters(normalizations=True, **parameters))
+
+
+def _model(
+    shape: tuple[int, ...],
+    scales: tuple[float, float] = (_DATA, _UNIT),
+    zero_points: tuple[int, int] = (0, 0),
+    axis: int = -1,
+) -> onnx.ModelProto:
+    graph, points = Graph("softmax"), [np.array(point, np.int8) for point in zero_points]
+    x = graph.dequantize(graph.input("x", shape, onnx.TensorProto.INT8), scales[0], points[0])
+    graph.quantize(graph.node("Softmax", "softmax", [x], axis=axis), scales[1], points[1], "y")
+    graph.output("y", shape, onnx.TensorProto.INT8)
+    return graph.model()
+
+
+def _run(model: onnx.ModelProto, x: Any, folder: Path, accelerator: Accelerator) -> tuple[Report, Any]:
+    report = run_model(model.SerializeToString(), accelerator, Options(trace=False), folder, inputs={"x": x})
+    assert report.verified is not False  # None: nothing runs on the accelerator
+    with np.load(folder / "outputs.npz") as outputs:
+        return report, outputs["y"]
+
+
+def _integers(model: onnx.ModelProto) -> IntegerSoftmax:
+    module = import_integer_model(model, "scale", stores_softmax=True).module
+    texts = [str(f.attrs[COMPOSITE]) for f in module.functions.values() if f.attrs is not None and COMPOSITE in f.attrs]
+    (found,) = [each.softmax for each in map(load_attributes, texts) if each.softmax is not None]
+    return found
+
+
+def _exponential(q: Any, integers: IntegerSoftmax) -> Any:
+    """AccumulatorScale.scala ``iexp``, of int64."""
+    halvings = (-q * integers.inverse) >> 16
+    assert halvings.max() < 32
+    return ((q + halvings * integers.ln2 + integers.b) ** 2 + integers.c) >> halvings
+
+
+def _by_hand(x: Any, integers: IntegerSoftmax) -> Any:
+    q = integers.weight * x.astype(np.int64)
+    below = q - q.max(-1, keepdims=True)
+    total = _exponential(below - integers.octaves * integers.ln2, integers).sum(-1, keepdims=True)
+    assert total.max() < 2**31
+    by = np.float32(127) / total.astype(np.float32)
+    return np.clip(np.rint(_exponential(below, integers).astype(np.float32) * by), -128, 127)
+
+
+def _softmax(x: Any) -> Any:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def _drawn(shape: tuple[int, ...], seed: int = 0, deviation: float = 40) -> Any:
+    drawn = np.random.default_rng(seed).normal(0, deviation, shape)
+    return np.clip(np.rint(drawn), -128, 127).astype(np.int8)
+
+
+@pytest.mark.parametrize(
+    "shape", [(32, 64), (17, 33), (4, 20), (3, 5, 40), (1, 2, 19, 128), (5, 200), (2, 80), (1, 3, 197, 197)], ids=str
+)
+@pytest.mark.parametrize("octaves", [0, 3])
+def test_rows_of_int8(shape: tuple[int, ...], octaves: int, tmp_path: Path) -> None:
+    """Rows and blocks that are not whole, several instructions a row, and results that are worth less than 1/127."""
+    model, x = _model(shape, (_DATA, _UNIT / 2**octaves), (-5, 0)), _drawn(shape)
+    report, found = _run(model, x, tmp_path, _with_softmax())
+    np.testing.assert_array_equal(found, _by_hand(x, _integers(model)))
+    assert [layer.op for layer in report.layers] == ["softmax"]
+    assert not report.host_ops
+    wanted = np.clip(_softmax(x * _DATA) * 127 * 2**octaves, -128, 127)
+    assert np.abs(found - wanted).max() <= 1.5
