@@ -3,7 +3,7 @@
 The exponential is ``2**-z`` of a parabola (Kim et al., "I-BERT: Integer-only BERT Quantization", 2021).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from accel.region.shapes import PackedActivation
@@ -38,7 +38,7 @@ class IntegerSoftmax:
 class RowSoftmax:
     """Softmax of each row of ``data``, of which so many ``columns`` count, in tiles of ``rows`` rows.
 
-    Tile t begins at row ``t * step``: where tiles do not divide the rows neighbouring ones have some of them both.
+    Where tiles do not divide the rows the last one has some of those before it once more.
     """
 
     kind: ClassVar[str] = "row_softmax"
@@ -47,11 +47,10 @@ class RowSoftmax:
     columns: int
     softmax: IntegerSoftmax
     rows: int
-    step: int
 
     def over(self, data: PackedActivation) -> Self:
         """The same over data of other pitches."""
-        return type(self)(data, self.columns, self.softmax, self.rows, self.step)
+        return replace(self, data=data)
 
     @property
     def result(self) -> PackedActivation:
@@ -61,4 +60,4 @@ class RowSoftmax:
     @property
     def tiles(self) -> int:
         """Tiles of all rows."""
-        return (self.data.width - self.rows) // self.step + 1
+        return -(-self.data.width // self.rows)

@@ -26,10 +26,11 @@ from accel.lowering.kinds.region_kind import (
     Refusal,
     UsedOperation,
 )
+from accel.lowering.kinds.rows.constant_product import constant_product, largest_product
 from accel.lowering.kinds.rows.row_tiling import fits_accumulators, row_tiles
 from accel.lowering.kinds.rows.softmax_expression import softmax_function
 from accel.lowering.kinds.rows.softmax_schedule import schedule_softmax
-from accel.lowering.kinds.used_operations import bias_load, sum_operations
+from accel.lowering.kinds.used_operations import sum_operations
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import OperandLayout
 from accel.region.epilogue import INT8, Epilogue, Scaling
@@ -56,9 +57,11 @@ class SoftmaxKind:
         """The region over its data as they lie, the weighted identity, and what makes less of what is summed."""
         region, gemm, softmax = request.region, operands.gemm, request.region.shape.softmax
         data, packed = operands.lanes(request.call.args[0], OperandLayout(region.shape.data))
-        arguments = [data, relax.const(tiled_layout.diagonals((softmax.weight,), gemm))]
+        factors = tiled_layout.diagonals((softmax.weight,), gemm)
+        arguments = [data, relax.const(factors)]
         if softmax.octaves:
-            arguments.append(relax.const(np.full(gemm.dst.shape, softmax.offset, np.int32)))
+            ones, less = constant_product(softmax.offset, gemm)
+            arguments = [data, relax.const(np.concatenate([factors, less[None]])), relax.const(ones)]
         laid = Region(region.shape.over(packed), region.epilogue, region.tiling)
         return PackedRegion(laid, arguments, request.composite, request.composite.result)
 
@@ -83,8 +86,6 @@ class SoftmaxKind:
     def instructions(self, region: Region[RowSoftmax], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order."""
         yield from sum_operations(Epilogue(()), capabilities)
-        if region.shape.softmax.octaves:
-            yield from bias_load(capabilities)
         store = capabilities.row_store("softmax")
         if store is not None:
             does = "dram[n] = i8(sram[n])"
@@ -102,7 +103,8 @@ def _region(composite: CompositeRegion, capabilities: Capabilities) -> Region[Ro
     if softmax is None or store is None or store.rows is None:
         return f"{title} has no store that computes softmax of rows"
     begins = gemm.zero is not None or gemm.overwrites
-    if identity_obstacle(capabilities) or not capabilities.small or gemm.rows != 1 or not begins:
+    weighs = not identity_obstacle(capabilities) and capabilities.small and gemm.rows == 1
+    if not weighs or not begins or -softmax.offset > largest_product(gemm):
         return f"{title} cannot bring int8 times a weight into its accumulators row by row"
     if gemm.dst.blocks == 1 or not gemm.results_are_data:
         return f"the blocks of a row do not lie side by side in the DRAM of {title}"
@@ -111,7 +113,7 @@ def _region(composite: CompositeRegion, capabilities: Capabilities) -> Region[Ro
     cut = row_tiles(rows, blocks, store)
     if cut is None:
         return f"{title} computes softmax of rows, and not of {rows} with {columns} columns: {_few(store.rows)}"
-    shape = RowSoftmax(PackedActivation.dense(1, blocks, 1, rows), columns, softmax, *cut)
+    shape = RowSoftmax(PackedActivation.dense(1, blocks, 1, rows), columns, softmax, cut)
     for contexts in (2, 1):
         if fits_accumulators(shape, contexts, store, capabilities):
             tiling = Tiling(blocks, 1, shape.rows, 1, 1, 1, "stream", contexts, contexts, 1, rows)

@@ -4,29 +4,19 @@ from accel.accelerator.instructions import Copy
 from accel.accelerator.row_functions import RowFunction
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.region.row_softmax import RowSoftmax
-from accel.region.tilings import divisors
 
 
-def row_tiles(rows: int, blocks: int, store: Copy) -> tuple[int, int] | None:
-    """Returns the rows of a tile, and those from one tile to the next, which has some of them too if that is less.
+def row_tiles(rows: int, blocks: int, store: Copy) -> int | None:
+    """Returns the rows of a tile: of all of which the groups of rows, and one a tile beside, are fewest, the largest.
 
-    Rows of tiles are taken in groups: those are chosen of which the fewest are computed. None where no rows of so many
-    ``blocks`` are taken so.
+    None where no rows of so many ``blocks`` are taken so.
     """
     assert store.rows is not None
     assert store.blocks is not None
-    found: list[tuple[int, int, int]] = []
-    for tile in range(1, min(rows, store.blocks.apart or 1) + 1):
-        if not store.rows.takes(tile, blocks):
-            continue
-        steps = [step for step in divisors(rows - tile) if step <= tile] if rows > tile else [tile]
-        if steps:
-            tiles = (rows - tile) // steps[-1] + 1
-            found.append((tiles * _taken(tile, store.rows), tile, steps[-1]))
-    if not found:
-        return None
-    _, tile, step = min(found, key=lambda each: (each[0], -each[1]))
-    return tile, step
+    most = min(rows, store.blocks.apart or 1)
+    found = [tile for tile in range(1, most + 1) if store.rows.takes(tile, blocks)]
+    taken = {tile: -(-rows // tile) * (_taken(tile, store.rows) + store.rows.kept) for tile in found}
+    return min(found, key=lambda tile: (taken[tile], -tile), default=None)
 
 
 def _taken(rows: int, function: RowFunction) -> int:
@@ -41,6 +31,8 @@ def fits_accumulators(shape: RowSoftmax, contexts: int, store: Copy, capabilitie
     apart = 1 if store.blocks is None else store.blocks.apart or 1
     places = shape.data.blocks * apart * (2 if shape.softmax.octaves else 1) * gemm.dst.elements
     used = {gemm.dst.memory.name: contexts * places}
-    for operand, count in ((gemm.data, contexts * shape.data.blocks * shape.rows), (gemm.weights, 1)):
+    constants = 2 if shape.softmax.octaves else 1
+    data = contexts * shape.data.blocks * shape.rows + constants - 1
+    for operand, count in ((gemm.data, data), (gemm.weights, constants)):
         used[operand.memory.name] = used.get(operand.memory.name, 0) + count * operand.elements
     return capabilities.accelerator.fits(used)

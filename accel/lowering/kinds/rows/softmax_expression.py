@@ -19,25 +19,28 @@ def softmax_function(region: Region[RowSoftmax], gemm: Contraction) -> tirx.Prim
     """Returns softmax of the rows as a PrimFunc.
 
     Parameters are the data ``[1, blocks, 1, rows, *tile]``, the weight as a diagonal matrix ``[1, *tile of weights]``,
-    what makes less of what is summed ``[*tile of dst]`` if anything does, and the result ``[1, blocks, 1, rows, *tile]``.
+    with a second matrix if less is summed than is stored, then also the row of data whose product with that is what is
+    less ``[*tile]``, and the result ``[1, blocks, 1, rows, *tile of dst]``.
     """
     shape, dtype = region.shape, gemm.sum_dtype
     data = te.placeholder(packed_shape(shape.data, gemm.data), gemm.data.memory.dtype, name=operand_name(0))
-    identity = te.placeholder((1, *gemm.weights.shape), gemm.weights.memory.dtype, name="diagonals")
-    offset = te.placeholder(gemm.dst.shape, dtype, name="offset")
+    count = 2 if shape.softmax.octaves else 1
+    factors = te.placeholder((count, *gemm.weights.shape), gemm.weights.memory.dtype, name="factors")
+    ones = te.placeholder(gemm.data.shape, gemm.data.memory.dtype, name="ones")
     extents = (1, shape.data.blocks, 1, shape.data.width, *gemm.dst.shape)
     lane = te.reduce_axis((0, gemm.in_channels), "i")
 
-    def product(n: Any, c: Any, y: Any, x: Any, first: Any, second: Any) -> Any:
+    def product(datum: Any, number: int, first: Any, second: Any) -> Any:
         at = dict(zip(gemm.dst.axes, (first, second), strict=True)) | {"k": lane}
-        datum = data[n, c, y, x, *(at[axis] for axis in gemm.data.axes)]
-        factor = identity[0, *(at[axis] for axis in gemm.weights.axes)]
-        return te.sum(datum.astype(dtype) * factor.astype(dtype), axis=lane)
+        value = datum(*(at[axis] for axis in gemm.data.axes))
+        factor = factors[number, *(at[axis] for axis in gemm.weights.axes)]
+        return te.sum(value.astype(dtype) * factor.astype(dtype), axis=lane)
 
-    sums = te.compute(extents, product, name="weighed")
+    sums = te.compute(extents, lambda *at: product(lambda *inner: data(*at[:4], *inner), 0, *at[4:]), name="weighed")
     summed = sums
     if shape.softmax.octaves:
-        summed = te.compute(extents, lambda *at: sums(*at) + offset(*at[4:]), name="summed")
+        less = te.compute(gemm.dst.shape, lambda *at: product(ones, 1, *at), name="less")
+        summed = te.compute(extents, lambda *at: sums(*at) + less(*at[4:]), name="summed")
     largest = _along(sums, shape, te.max, lambda value: value, tirx.const(_LEAST, dtype), "largest")
 
     def exponential(value: Any, x: Any) -> Any:
@@ -52,7 +55,7 @@ def softmax_function(region: Region[RowSoftmax], gemm: Contraction) -> tirx.Prim
         return tirx.max(tirx.min(share, high), low).astype("int8")
 
     result = te.compute(extents, stored, name="result0")
-    parameters = [data, identity, *([offset] if shape.softmax.octaves else []), result]
+    parameters = [data, factors, *([ones] if shape.softmax.octaves else []), result]
     return te.create_prim_func(parameters)
 
 

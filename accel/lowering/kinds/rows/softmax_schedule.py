@@ -1,9 +1,11 @@
 """Schedule of softmax of rows: the nests of a tile, written down as they are."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
 
+from accel.accelerator.memories import Memory
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.ir.affine_nest import in_loops
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
@@ -28,8 +30,8 @@ class _RowTile:
     def __init__(self, function: tirx.PrimFunc, region: Region[RowSoftmax], capabilities: Capabilities) -> None:
         self.shape, self.tiling, self.gemm = region.shape, region.tiling, capabilities.gemm
         self.capabilities = capabilities
-        self.data, self.identity, *offsets, self.out = function.params
-        self.offset = offsets[0] if offsets else None
+        self.data, self.factors, *ones, self.out = function.params
+        self.ones = ones[0] if ones else None
         self.tile = tirx.Var("tile", "int32")
         self.size = self.shape.data.blocks, self.shape.rows
         store = capabilities.row_store("softmax")
@@ -38,32 +40,41 @@ class _RowTile:
         data, dst, blocks = self.gemm.data, self.gemm.dst, self.shape.data.blocks
         self.image = scratchpad_buffer("image", (*self.size, *data.shape), data.memory.dtype, data.memory.scope)
         weights = self.gemm.weights
-        self.weight = scratchpad_buffer("diagonals", (1, *weights.shape), weights.memory.dtype, weights.memory.scope)
+        self.counts = (1 if self.ones is None else 2, *weights.shape)
+        self.weights = scratchpad_buffer("factors", self.counts, weights.memory.dtype, weights.memory.scope)
+        self.line = scratchpad_buffer("ones", data.shape, data.memory.dtype, data.memory.scope)
         place = (blocks * self.apart, *dst.shape)
         self.stored = scratchpad_buffer("stored", place, self.gemm.sum_dtype, dst.memory.scope)
         self.summed = scratchpad_buffer("summed", place, self.gemm.sum_dtype, dst.memory.scope)
 
     def body(self) -> tirx.Stmt:
         """The whole function."""
-        boxes = [self.stored] if self.offset is None else [self.stored, self.summed]
+        boxes = [self.stored] if self.ones is None else [self.stored, self.summed]
         statements: list[tirx.Stmt] = [tirx.AllocBuffer(each) for each in (self.image, *boxes)]
-        statements += [self._load(), self._begin(self.stored), self._weighed(self.stored)]
-        if self.offset is not None:
-            statements += [self._begin(self.summed), self._weighed(self.summed)]
+        statements.append(self._load())
+        for box in boxes:
+            statements += [self._begin(box), self._sum(box, 0, lambda *at: self.image[at])]
+        if self.ones is not None:
+            statements.append(self._sum(self.summed, 1, lambda _block, _row, *inner: self.line[inner]))
         statements.append(self._store())
         tiles = in_loops(
             [self.tile], [self.shape.tiles], tirx.SeqStmt(statements), CONTEXTS_PRAGMA, self.tiling.result_contexts
         )
-        return tirx.SeqStmt([tirx.AllocBuffer(self.weight), self._load_weight(), tiles])
+        constants = [(self.weights, self.factors, self.counts, self.gemm.weights.memory)]
+        if self.ones is not None:
+            constants.append((self.line, self.ones, tuple(self.gemm.data.shape), self.gemm.data.memory))
+        loads = [part for each in constants for part in (tirx.AllocBuffer(each[0]), self._load_constant(*each))]
+        return tirx.SeqStmt([*loads, tiles])
 
-    def _load_weight(self) -> tirx.Stmt:
-        memory = self.gemm.weights.memory
+    def _load_constant(self, buffer: Any, source: Any, extents: tuple[int, ...], memory: Memory) -> tirx.Stmt:
         pragma = known_pragma(self.capabilities.load(memory.name, memory.dtype), _WORK)
-        extents = (1, *self.gemm.weights.shape)
-        return loop_nest(extents, lambda *at: tirx.BufferStore(self.weight, self.identity[at], list(at)), pragma)
+        return loop_nest(extents, lambda *at: tirx.BufferStore(buffer, source[at], list(at)), pragma)
 
     def _row(self, row: Any) -> Any:
-        return self.tile * self.shape.step + row
+        """A row of a tile; the last tile ends with the last row."""
+        rows, whole = self.shape.rows, self.shape.data.width
+        first = self.tile * rows
+        return (first if whole % rows == 0 else tirx.min(first, tirx.const(whole - rows, "int32"))) + row
 
     def _load(self) -> tirx.Stmt:
         memory = self.gemm.data.memory
@@ -75,35 +86,30 @@ class _RowTile:
         return loop_nest((*self.size, *self.gemm.data.shape), load, pragma)
 
     def _begin(self, box: Any) -> tirx.Stmt:
-        """What sums go on from: 0, which a product may overwrite, or what makes them less."""
-        memory = self.gemm.dst.memory
+        """Zeros, which a product may overwrite."""
         zero = tirx.const(0, self.gemm.sum_dtype)
-        offset = self.offset if box is self.summed else None
 
         def begin(block: Any, row: Any, *inner: Any) -> tirx.Stmt:
-            value = zero if offset is None else offset[tuple(inner)]
-            return tirx.BufferStore(box, value, [block * self.apart + row, *inner])
+            return tirx.BufferStore(box, zero, [block * self.apart + row, *inner])
 
-        pragma = self.gemm.instruction.pragma
-        if offset is not None:
-            pragma = known_pragma(self.capabilities.load(memory.name, memory.dtype_in_dram), _WORK)
-        return loop_nest((*self.size, *self.gemm.dst.shape), begin, pragma)
+        return loop_nest((*self.size, *self.gemm.dst.shape), begin, self.gemm.instruction.pragma)
 
-    def _weighed(self, box: Any) -> tirx.Stmt:
+    def _sum(self, box: Any, number: int, data: Callable[..., Any]) -> tirx.Stmt:
+        """A product of each row with one of the factors, onto what is there."""
         gemm = self.gemm
 
-        def weigh(block: Any, row: Any, first: Any, second: Any, lane: Any) -> tirx.Stmt:
+        def add(block: Any, row: Any, first: Any, second: Any, lane: Any) -> tirx.Stmt:
             at = dict(zip(gemm.dst.axes, (first, second), strict=True)) | {"k": lane}
-            datum = self.image[block, row, *(at[axis] for axis in gemm.data.axes)]
-            factor = self.weight[0, *(at[axis] for axis in gemm.weights.axes)]
+            datum = data(block, row, *(at[axis] for axis in gemm.data.axes))
+            factor = self.weights[number, *(at[axis] for axis in gemm.weights.axes)]
             place = [block * self.apart + row, first, second]
             product = datum.astype(gemm.sum_dtype) * factor.astype(gemm.sum_dtype)
             return tirx.BufferStore(box, box[tuple(place)] + product, place)
 
-        return loop_nest((*self.size, *gemm.dst.shape, gemm.in_channels), weigh, gemm.instruction.pragma)
+        return loop_nest((*self.size, *gemm.dst.shape, gemm.in_channels), add, gemm.instruction.pragma)
 
     def _store(self) -> tirx.Stmt:
-        summed = self.stored if self.offset is None else self.summed
+        summed = self.stored if self.ones is None else self.summed
 
         def store(row: Any, block: Any, *inner: Any) -> tirx.Stmt:
             place = (block * self.apart + row, *inner)
