@@ -36,3 +36,15 @@ def fits_accumulators(shape: RowSoftmax, contexts: int, store: Copy, capabilitie
     for operand, count in ((gemm.data, data), (gemm.weights, constants)):
         used[operand.memory.name] = used.get(operand.memory.name, 0) + count * operand.elements
     return capabilities.accelerator.fits(used)
+
+
+def softmax_columns(capabilities: Capabilities) -> tuple[int, int]:
+    """Returns the least and the most columns of rows of which a store computes softmax, several at a time; 0 if none.
+
+    With what is summed apart from what is stored the most fill the accumulators.
+    """
+    store, gemm = capabilities.row_store("softmax"), capabilities.gemm
+    if store is None or store.rows is None or store.blocks is None:
+        return 0, 0
+    apart = 2 * (store.blocks.apart or 1) * gemm.dst.elements
+    return (store.rows.least_blocks - 1) * gemm.out_channels + 1, gemm.dst.memory.depth // apart * gemm.out_channels
