@@ -45,7 +45,8 @@ class RowFunction(DocumentPart):
     ]
     kept: Annotated[Count, Field(description="rows whose statistics are kept at a time", examples=[4])]
     constants: Annotated[
-        dict[RowConstant, tuple[FieldName, ...]], Field(description="the fields of each constant of the function")
+        dict[RowConstant, tuple[FieldName, ...]],
+        Field(description="the fields of each constant of the function", examples=[{"ln2": ["config.q_const"]}]),
     ]
     passes: Annotated[tuple[RowPass, ...], Field(min_length=1, max_length=4, description="in their order")]
     stores: Annotated[Numbers, Field(description="the fields of the instructions that store a row")]

@@ -30,7 +30,7 @@ from accel.frontend.integer_recovery.operators.matmul_recovery import recover_ma
 from accel.frontend.integer_recovery.operators.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.operators.movement_recovery import recover_movement
 from accel.frontend.integer_recovery.operators.product_recovery import recover_product
-from accel.frontend.integer_recovery.operators.softmax_recovery import recover_softmax
+from accel.frontend.integer_recovery.operators.softmax_recovery import SoftmaxObstacle, recover_softmax
 from accel.frontend.integer_recovery.operators.table_recovery import Tables
 from accel.frontend.integer_recovery.quantised_activations import Activation, quantised_activations
 from accel.frontend.integer_recovery.requantization import Requantize
@@ -119,7 +119,7 @@ def import_integer_model(
     keeps_floats: bool = False,
     float_products: bool = False,
     stores_gelu: bool = False,
-    stores_softmax: bool = False,
+    stores_softmax: SoftmaxObstacle | None = None,
 ) -> ImportedModel:
     """Imports a model in QDQ form (or float: then all of it is for the host).
 
@@ -133,7 +133,7 @@ def import_integer_model(
             become no tables and no integer products of the host's.
         float_products: whether products of two activations stay as they are, too.
         stores_gelu: whether stores compute I-BERT's integer GELU of accumulators.
-        stores_softmax: whether stores compute its softmax of rows of accumulators.
+        stores_softmax: why stores do not compute its softmax of rows and columns; None if they never do.
 
     Raises:
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
@@ -160,7 +160,7 @@ def recover_integers(
     keeps_floats: bool = False,
     float_products: bool = False,
     stores_gelu: bool = False,
-    stores_softmax: bool = False,
+    stores_softmax: SoftmaxObstacle | None = None,
 ) -> ImportedModel:
     """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
     rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)
@@ -170,7 +170,8 @@ def recover_integers(
         if binding.var.name in rewrite.replaced:
             continue
         recovered = gelus and recover_gelu_of_layer(rewrite, binding, tables)
-        recovered = recovered or (stores_softmax and not keeps_floats and recover_softmax(rewrite, binding))
+        if stores_softmax is not None and not keeps_floats:
+            recovered = recovered or recover_softmax(rewrite, binding, stores_softmax)
         recovered = recovered or any(recover(rewrite, binding, requantize) for recover in recoveries)
         if not recovered and not keeps_floats:
             recovered = recover_product(rewrite, binding, tables)

@@ -3,7 +3,6 @@
 A product with a weighted identity brings the data there, twice where what is summed is less than what is stored.
 """
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,11 +11,9 @@ from tvm import relax, tirx
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.instructions import Operation
-from accel.accelerator.row_functions import RowFunction
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.image_padding import NO_PADDING, Padding
-from accel.lowering.analysis.lanewise_capabilities import identity_obstacle
 from accel.lowering.kinds.lanewise.lanewise_expression import operand_name
 from accel.lowering.kinds.region_kind import (
     PackedOperands,
@@ -27,7 +24,7 @@ from accel.lowering.kinds.region_kind import (
     UsedOperation,
 )
 from accel.lowering.kinds.rows.constant_product import constant_product, largest_product
-from accel.lowering.kinds.rows.row_tiling import fits_accumulators, row_tiles
+from accel.lowering.kinds.rows.row_tiling import softmax_tiles
 from accel.lowering.kinds.rows.softmax_expression import softmax_function
 from accel.lowering.kinds.rows.softmax_schedule import schedule_softmax
 from accel.lowering.kinds.used_operations import sum_operations
@@ -98,30 +95,13 @@ class SoftmaxKind:
 
 def _region(composite: CompositeRegion, capabilities: Capabilities) -> Region[RowSoftmax] | str:
     """The region of a composite, or why there is none."""
-    title, gemm, softmax = capabilities.accelerator.title, capabilities.gemm, composite.softmax
-    store = capabilities.row_store("softmax")
-    if softmax is None or store is None or store.rows is None:
-        return f"{title} has no store that computes softmax of rows"
-    begins = gemm.zero is not None or gemm.overwrites
-    weighs = not identity_obstacle(capabilities) and capabilities.small and gemm.rows == 1
-    if not weighs or not begins or -softmax.offset > largest_product(gemm):
-        return f"{title} cannot bring int8 times a weight into its accumulators row by row"
-    if gemm.dst.blocks == 1 or not gemm.results_are_data:
-        return f"the blocks of a row do not lie side by side in the DRAM of {title}"
-    rows, columns = composite.result
-    blocks = math.ceil(columns / gemm.out_channels)
-    cut = row_tiles(rows, blocks, store)
-    if cut is None:
-        return f"{title} computes softmax of rows, and not of {rows} with {columns} columns: {_few(store.rows)}"
-    shape = RowSoftmax(PackedActivation.dense(1, blocks, 1, rows), columns, softmax, cut)
-    for contexts in (2, 1):
-        if fits_accumulators(shape, contexts, store, capabilities):
-            tiling = Tiling(blocks, 1, shape.rows, 1, 1, 1, "stream", contexts, contexts, 1, rows)
-            return Region(shape, _EPILOGUE, tiling)
-    return f"rows of {columns} columns do not fit the accumulators of {title}"
-
-
-def _few(function: RowFunction) -> str:
-    """What rows lack that are too short, or too few."""
-    least = f"a row must have {function.least_blocks} blocks at least"
-    return f"{least}, and {function.apart} of other rows come between two passes over it"
+    softmax, (rows, columns) = composite.softmax, composite.result
+    assert softmax is not None
+    cut = softmax_tiles(capabilities, rows, columns, softmax.octaves)
+    if isinstance(cut, str):
+        return cut
+    if -softmax.offset > largest_product(capabilities.gemm):
+        return f"what is summed would be {-softmax.offset} less, which is no product of int8"
+    shape = RowSoftmax(PackedActivation.dense(1, cut.blocks, 1, rows), columns, softmax, cut.rows)
+    tiling = Tiling(cut.blocks, 1, cut.rows, 1, 1, 1, "stream", cut.contexts, cut.contexts, 1, rows)
+    return Region(shape, _EPILOGUE, tiling)

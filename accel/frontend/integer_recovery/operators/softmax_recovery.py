@@ -1,6 +1,7 @@
 """Recovery of softmax as I-BERT's integers, for accelerators whose stores compute it of rows of accumulators."""
 
 import math
+from collections.abc import Callable
 
 import tvm
 from tvm import relax
@@ -13,11 +14,15 @@ from accel.region.row_softmax import IntegerSoftmax
 
 _BYTES = ("int8", "uint8")
 
+SoftmaxObstacle = Callable[[int, int, int], str]
+"""Why no store computes softmax of so many rows and columns, a power of two times as large; empty where one does."""
 
-def recover_softmax(rewrite: DataflowRewrite, binding: relax.Binding) -> bool:
+
+def recover_softmax(rewrite: DataflowRewrite, binding: relax.Binding, obstacle: SoftmaxObstacle) -> bool:
     """Replaces a softmax along the last axis and its quantize by ``softmax``; False for any other binding.
 
-    Where integers stand at both ends, but the accelerator's are not near enough, ``rewrite.causes`` says why.
+    Where integers stand at both ends, but the accelerator's are not near enough, or not of such rows,
+    ``rewrite.causes`` says why.
     """
     call = rewrite.graph.call(binding.var, "relax.nn.softmax")
     data = rewrite.graph.dequantised(call.args[0]) if call is not None else None
@@ -31,6 +36,9 @@ def recover_softmax(rewrite: DataflowRewrite, binding: relax.Binding) -> bool:
     found = _integers(data, output, shape[-1])
     if isinstance(found, str):
         rewrite.causes[str(binding.var.name)] = f"the integers of softmax that stores compute {found}"
+        return False
+    if why := obstacle(math.prod(shape[:-1]), shape[-1], found.octaves):
+        rewrite.causes[str(binding.var.name)] = why
         return False
     _replace(rewrite, binding.var, user.var, data, found)
     return True

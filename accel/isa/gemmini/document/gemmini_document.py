@@ -316,6 +316,9 @@ def check_gemmini(accelerator: Accelerator) -> None:
     _check_memories(accelerator, like)
     known = {part.name: part for part in like.instructions if isinstance(part, Part)}
     unnamed = {part.name: part for part in rocc_encoding.unnamed_loop_fields()}
+    if _has_whole_config_norm(accelerator):
+        known |= {"config_norm": rocc_encoding.config_norm(compiled=True, whole=True)}
+        known.pop("config_norm_inverse")
     for index, instruction in enumerate(accelerator.instructions):
         at = f"instructions.{index}"
         if isinstance(instruction, Copy):
@@ -340,6 +343,13 @@ def check_gemmini(accelerator: Accelerator) -> None:
         _check_word(at, instruction, unnamed.get(instruction.name, same) if _is_unnamed(instruction) else same)
     missing = sorted(set(known) - set(LATER) - {instruction.name for instruction in accelerator.instructions})
     require(not missing, "instructions", f"there is no {', '.join(missing)}")
+
+
+def _has_whole_config_norm(accelerator: Accelerator) -> bool:
+    """Whether its config_norm is for both constants, as documents with normalisations had it before softmax."""
+    fields = (field for each in accelerator.instructions if each.name == "config_norm" for field in each.fields)
+    normalises = bool(accelerator.parameters.get("normalizations"))
+    return normalises and any(field.name == "inverse" and field.value is None for field in fields)
 
 
 def _is_unnamed(instruction: Instruction) -> bool:

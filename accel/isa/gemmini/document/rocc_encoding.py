@@ -110,12 +110,12 @@ def config_st() -> Part:
     )  # fmt: skip
 
 
-def config_norm(*, compiled: bool) -> Part:
+def config_norm(*, compiled: bool, whole: bool = False) -> Part:
     """Sets the constants of the normalising activations; ``compiled`` programs send signed ones, where they change.
 
-    They have ``config_norm_inverse`` for the inverse of ln 2, a bit of this one otherwise.
+    They have ``config_norm_inverse`` for the inverse of ln 2; of a ``whole`` one that is a bit, as it is otherwise.
     """
-    return _config_norm("config_norm", 0 if compiled else None, compiled=compiled)
+    return _config_norm("config_norm", 0 if compiled and not whole else None, compiled=compiled)
 
 
 def config_norm_inverse() -> Part:

@@ -1,13 +1,72 @@
-"""Tiles of rows in the accumulators, for stores that compute functions of whole rows."""
+"""Tiles of rows in the accumulators, for the store that computes softmax of whole rows."""
+
+import math
+from dataclasses import dataclass
 
 from accel.accelerator.instructions import Copy
 from accel.accelerator.row_functions import RowFunction
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.region.row_softmax import RowSoftmax
+from accel.lowering.analysis.lanewise_capabilities import identity_obstacle
 
 
-def row_tiles(rows: int, blocks: int, store: Copy) -> int | None:
-    """Returns the rows of a tile: of all of which the groups of rows, and one a tile beside, are fewest, the largest.
+@dataclass(frozen=True)
+class RowTiles:
+    """Tiles of so many ``rows`` of so many ``blocks``, of which as many as ``contexts`` are on the chip."""
+
+    rows: int
+    blocks: int
+    contexts: int
+
+
+def softmax_obstacle(capabilities: Capabilities, rows: int, columns: int, octaves: int) -> str:
+    """Returns why no store computes softmax of a matrix, ``2**octaves`` times as large; empty where one does."""
+    found = softmax_tiles(capabilities, rows, columns, octaves)
+    return found if isinstance(found, str) else ""
+
+
+def softmax_tiles(capabilities: Capabilities, rows: int, columns: int, octaves: int) -> RowTiles | str:
+    """Returns how a matrix is cut for the store that computes softmax of its rows; or why it cannot be."""
+    title, gemm, store = capabilities.accelerator.title, capabilities.gemm, capabilities.row_store("softmax")
+    if store is None or store.rows is None:
+        return f"{title} has no store that computes softmax of rows"
+    begins = gemm.zero is not None or gemm.overwrites
+    weighs = not identity_obstacle(capabilities) and capabilities.small and gemm.rows == 1
+    if not weighs or not begins:
+        return f"{title} cannot bring int8 times a weight into its accumulators row by row"
+    if gemm.dst.blocks == 1 or not gemm.results_are_data:
+        return f"the blocks of a row do not lie side by side in the DRAM of {title}"
+    blocks = math.ceil(columns / gemm.out_channels)
+    tile = _row_tile(rows, blocks, store)
+    if tile is None:
+        least = _least(store.rows, gemm.out_channels)
+        return f"{title} computes softmax of rows, but not of {rows} with {columns} columns: {least}"
+    for contexts in (2, 1):
+        found = RowTiles(tile, blocks, contexts)
+        if _fits(found, store, capabilities, apart=octaves > 0):
+            return found
+    return f"rows of {columns} columns do not fit the accumulators of {title}"
+
+
+def softmax_columns(capabilities: Capabilities) -> tuple[int, int]:
+    """Returns the least and the most columns of rows of which a store computes softmax, several at a time; 0 if none.
+
+    With what is summed apart from what is stored the most fill the accumulators.
+    """
+    store, gemm = capabilities.row_store("softmax"), capabilities.gemm
+    if store is None or store.rows is None or store.blocks is None:
+        return 0, 0
+    apart = 2 * (store.blocks.apart or 1) * gemm.dst.elements
+    return (store.rows.least_blocks - 1) * gemm.out_channels + 1, gemm.dst.memory.depth // apart * gemm.out_channels
+
+
+def _least(function: RowFunction, columns: int) -> str:
+    """What rows lack that are too short, or too few."""
+    short = f"a row must have more than {(function.least_blocks - 1) * columns} columns"
+    return f"{short}, and {function.apart} blocks of others come between two passes over it"
+
+
+def _row_tile(rows: int, blocks: int, store: Copy) -> int | None:
+    """The rows of a tile: of all of which the groups of rows, and one a tile beside, are fewest, the largest.
 
     None where no rows of so many ``blocks`` are taken so.
     """
@@ -25,26 +84,12 @@ def _taken(rows: int, function: RowFunction) -> int:
     return -(-rows // together) * together
 
 
-def fits_accumulators(shape: RowSoftmax, contexts: int, store: Copy, capabilities: Capabilities) -> bool:
-    """Returns whether data, the weighted identity, and the accumulators of so many tiles have room."""
+def _fits(tiles: RowTiles, store: Copy, capabilities: Capabilities, *, apart: bool) -> bool:
+    """Whether data, the constants, and the accumulators have room; ``apart``: what is summed is not what is stored."""
     gemm = capabilities.gemm
-    apart = 1 if store.blocks is None else store.blocks.apart or 1
-    places = shape.data.blocks * apart * (2 if shape.softmax.octaves else 1) * gemm.dst.elements
-    used = {gemm.dst.memory.name: contexts * places}
-    constants = 2 if shape.softmax.octaves else 1
-    data = contexts * shape.data.blocks * shape.rows + constants - 1
-    for operand, count in ((gemm.data, data), (gemm.weights, constants)):
+    places = tiles.blocks * (1 if store.blocks is None else store.blocks.apart or 1) * gemm.dst.elements
+    used = {gemm.dst.memory.name: tiles.contexts * places * (2 if apart else 1)}
+    data = tiles.contexts * tiles.blocks * tiles.rows + apart
+    for operand, count in ((gemm.data, data), (gemm.weights, 1 + apart)):
         used[operand.memory.name] = used.get(operand.memory.name, 0) + count * operand.elements
     return capabilities.accelerator.fits(used)
-
-
-def softmax_columns(capabilities: Capabilities) -> tuple[int, int]:
-    """Returns the least and the most columns of rows of which a store computes softmax, several at a time; 0 if none.
-
-    With what is summed apart from what is stored the most fill the accumulators.
-    """
-    store, gemm = capabilities.row_store("softmax"), capabilities.gemm
-    if store is None or store.rows is None or store.blocks is None:
-        return 0, 0
-    apart = 2 * (store.blocks.apart or 1) * gemm.dst.elements
-    return (store.rows.least_blocks - 1) * gemm.out_channels + 1, gemm.dst.memory.depth // apart * gemm.out_channels

@@ -49,7 +49,7 @@ def _run(model: onnx.ModelProto, x: Any, folder: Path, accelerator: Accelerator)
 
 
 def _integers(model: onnx.ModelProto) -> IntegerSoftmax:
-    module = import_integer_model(model, "scale", stores_softmax=True).module
+    module = import_integer_model(model, "scale", stores_softmax=lambda *_: "").module
     texts = [str(f.attrs[COMPOSITE]) for f in module.functions.values() if f.attrs is not None and COMPOSITE in f.attrs]
     (found,) = [each.softmax for each in map(load_attributes, texts) if each.softmax is not None]
     return found
@@ -94,3 +94,26 @@ def test_rows_of_int8(shape: tuple[int, ...], octaves: int, tmp_path: Path) -> N
     assert not report.host_ops
     wanted = np.clip(_softmax(x * _DATA) * 127 * 2**octaves, -128, 127)
     assert np.abs(found - wanted).max() <= 1.5
+
+
+@pytest.mark.parametrize(
+    ("shape", "scales", "zero_points", "reason"),
+    [
+        ((8, 64), (_DATA, _UNIT), (0, -128), "leave 0 for 0, and the zero point of its result is -128"),
+        ((8, 64), (_DATA, 0.005), (0, 0), "are worth 1/127 times a power of two, and the scale of its result is 0.005"),
+        ((8, 64), (0.1, _UNIT), (0, 0), "halve 31 times at most, which takes data worth up to 0.0843"),
+        ((8, 64), (1e-6, _UNIT), (0, 0), "are beyond int32"),
+        ((8, 16), (_DATA, _UNIT), (0, 0), "a row must have more than 16 columns"),
+        ((2, 32), (_DATA, _UNIT), (0, 0), "not of 2 with 32 columns"),
+        ((16, 2000), (_DATA, _UNIT), (0, 0), "rows of 2000 columns do not fit the accumulators"),
+    ],
+    ids=["zero point", "scale", "coarse", "fine", "short", "few", "long"],
+)
+def test_the_host_has_what_the_integers_or_the_stores_are_not(
+    shape: tuple[int, ...], scales: tuple[float, float], zero_points: tuple[int, int], reason: str, tmp_path: Path
+) -> None:
+    """Rows of one block, whose maximum is stale, and a reason that is another's."""
+    report, _ = _run(_model(shape, scales, zero_points), _drawn(shape), tmp_path, _with_softmax())
+    assert not report.layers
+    (told,) = [op.reason for op in report.host_ops if op.op == "Softmax"]
+    assert reason in told
