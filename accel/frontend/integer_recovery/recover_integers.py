@@ -92,7 +92,8 @@ class ImportedModel:
     of ``main`` that is not bound to an accelerable composite, the ONNX node it came from; its names are also
     the attribute :data:`HOST_NODES` of ``main``, JSON. ``operators`` gives the operator of each node by its
     name, ``macs`` the multiply-accumulates of each composite that has any, also its attribute ``macs``. ``causes``
-    gives, for some variables that the host prepares data or finishes results in, the reason. ``model`` has the nodes
+    gives, for some variables that the host prepares data or finishes results in, the reason, and ``refusals`` why some
+    nodes, by name, are none of the integers that the accelerator has for such functions. ``model`` has the nodes
     of the model in QDQ form, as it was read, that are left to the host, and ``tensors`` gives the names of its tensor
     for each variable of ``main`` that is one; ``inner`` gives those within a table, by the tensor that it makes.
     ``biases`` has the mean error of each node's rounding that is not near zero. ``activations`` are those of that model
@@ -109,6 +110,7 @@ class ImportedModel:
     inner: dict[str, tuple[str, ...]] = field(default_factory=dict)
     biases: dict[str, LeftBias] = field(default_factory=dict)
     activations: tuple[Activation, ...] = ()
+    refusals: dict[str, str] = field(default_factory=dict)
 
 
 def import_integer_model(
@@ -202,6 +204,7 @@ def recover_integers(
         tensors,
         tables.inner,
         rewrite.rounding.biases,
+        refusals=rewrite.refusals,
     )
 
 

@@ -58,7 +58,8 @@ class SoftmaxKind:
         arguments = [data, relax.const(factors)]
         if softmax.octaves:
             ones, less = constant_product(softmax.offset, gemm)
-            arguments = [data, relax.const(np.concatenate([factors, less[None]])), relax.const(ones)]
+            rows = np.repeat(ones[None], region.shape.rows, 0)
+            arguments = [data, relax.const(np.concatenate([factors, less[None]])), relax.const(rows)]
         laid = Region(region.shape.over(packed), region.epilogue, region.tiling)
         return PackedRegion(laid, arguments, request.composite, request.composite.result)
 

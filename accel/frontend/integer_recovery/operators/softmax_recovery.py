@@ -13,6 +13,7 @@ from accel.frontend.integer_recovery.softmax_integers import octaves_of, softmax
 from accel.region.row_softmax import IntegerSoftmax
 
 _BYTES = ("int8", "uint8")
+_OF_INT8 = "stores compute it of int8, and its data or its result are floats here"
 
 SoftmaxObstacle = Callable[[int, int, int], str]
 """Why no store computes softmax of so many rows and columns, a power of two times as large; empty where one does."""
@@ -21,24 +22,28 @@ SoftmaxObstacle = Callable[[int, int, int], str]
 def recover_softmax(rewrite: DataflowRewrite, binding: relax.Binding, obstacle: SoftmaxObstacle) -> bool:
     """Replaces a softmax along the last axis and its quantize by ``softmax``; False for any other binding.
 
-    Where integers stand at both ends, but the accelerator's are not near enough, or not of such rows,
-    ``rewrite.causes`` says why.
+    Of a softmax that stays, ``rewrite.refusals`` says why.
     """
     call = rewrite.graph.call(binding.var, "relax.nn.softmax")
-    data = rewrite.graph.dequantised(call.args[0]) if call is not None else None
-    user = rewrite.graph.only_user(binding.var)
-    quantize = rewrite.graph.call(user.var, "relax.quantize") if user is not None else None
-    if call is None or data is None or user is None or quantize is None:
+    if call is None:
         return False
-    shape, output = shape_of(binding.var), rewrite.graph.parameters(quantize, user.var)
-    if int(call.attrs.axis) % max(len(shape), 1) != len(shape) - 1 or 0 in shape or output is None:
+    node = rewrite.origin[binding.var.name].name
+    shape, user = shape_of(binding.var), rewrite.graph.only_user(binding.var)
+    quantize = rewrite.graph.call(user.var, "relax.quantize") if user is not None else None
+    data = rewrite.graph.dequantised(call.args[0])
+    output = rewrite.graph.parameters(quantize, user.var) if user is not None and quantize is not None else None
+    if user is None or data is None or output is None or 0 in shape:
+        rewrite.refusals[node] = _OF_INT8
+        return False
+    if int(call.attrs.axis) % len(shape) != len(shape) - 1:
+        rewrite.refusals[node] = "stores compute it of rows, along the last axis"
         return False
     found = _integers(data, output, shape[-1])
     if isinstance(found, str):
-        rewrite.causes[str(binding.var.name)] = f"the integers of softmax that stores compute {found}"
+        rewrite.refusals[node] = f"the integers of softmax that stores compute {found}"
         return False
     if why := obstacle(math.prod(shape[:-1]), shape[-1], found.octaves):
-        rewrite.causes[str(binding.var.name)] = why
+        rewrite.refusals[node] = why
         return False
     _replace(rewrite, binding.var, user.var, data, found)
     return True

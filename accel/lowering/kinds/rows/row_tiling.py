@@ -89,7 +89,7 @@ def _fits(tiles: RowTiles, store: Copy, capabilities: Capabilities, *, apart: bo
     gemm = capabilities.gemm
     places = tiles.blocks * (1 if store.blocks is None else store.blocks.apart or 1) * gemm.dst.elements
     used = {gemm.dst.memory.name: tiles.contexts * places * (2 if apart else 1)}
-    data = tiles.contexts * tiles.blocks * tiles.rows + apart
+    data = (tiles.contexts * tiles.blocks + apart) * tiles.rows
     for operand, count in ((gemm.data, data), (gemm.weights, 1 + apart)):
         used[operand.memory.name] = used.get(operand.memory.name, 0) + count * operand.elements
     return capabilities.accelerator.fits(used)

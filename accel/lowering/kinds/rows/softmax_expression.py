@@ -19,14 +19,14 @@ def softmax_function(region: Region[RowSoftmax], gemm: Contraction) -> tirx.Prim
     """Returns softmax of the rows as a PrimFunc.
 
     Parameters are the data ``[1, blocks, 1, rows, *tile]``, the weight as a diagonal matrix ``[1, *tile of weights]``,
-    with a second matrix if less is summed than is stored, then also the row of data whose product with that is what is
-    less ``[*tile]``, and the result ``[1, blocks, 1, rows, *tile of dst]``.
+    with a second matrix if less is summed than is stored, then also data whose product with that is what is less
+    ``[rows of a tile, *tile]``, all alike, and the result ``[1, blocks, 1, rows, *tile of dst]``.
     """
     shape, dtype = region.shape, gemm.sum_dtype
     data = te.placeholder(packed_shape(shape.data, gemm.data), gemm.data.memory.dtype, name=operand_name(0))
     count = 2 if shape.softmax.octaves else 1
     factors = te.placeholder((count, *gemm.weights.shape), gemm.weights.memory.dtype, name="factors")
-    ones = te.placeholder(gemm.data.shape, gemm.data.memory.dtype, name="ones")
+    ones = te.placeholder((shape.rows, *gemm.data.shape), gemm.data.memory.dtype, name="ones")
     extents = (1, shape.data.blocks, 1, shape.data.width, *gemm.dst.shape)
     lane = te.reduce_axis((0, gemm.in_channels), "i")
 
@@ -39,7 +39,7 @@ def softmax_function(region: Region[RowSoftmax], gemm: Contraction) -> tirx.Prim
     sums = te.compute(extents, lambda *at: product(lambda *inner: data(*at[:4], *inner), 0, *at[4:]), name="weighed")
     summed = sums
     if shape.softmax.octaves:
-        less = te.compute(gemm.dst.shape, lambda *at: product(ones, 1, *at), name="less")
+        less = te.compute(gemm.dst.shape, lambda *at: product(lambda *inner: ones(0, *inner), 1, *at), name="less")
         summed = te.compute(extents, lambda *at: sums(*at) + less(*at[4:]), name="summed")
     largest = _along(sums, shape, te.max, lambda value: value, tirx.const(_LEAST, dtype), "largest")
 

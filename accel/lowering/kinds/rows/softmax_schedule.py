@@ -34,6 +34,7 @@ class _RowTile:
         self.ones = ones[0] if ones else None
         self.tile = tirx.Var("tile", "int32")
         self.size = self.shape.data.blocks, self.shape.rows
+        self.line_shape = (self.shape.rows, *self.gemm.data.shape)  # a row each, so that products step alike
         store = capabilities.row_store("softmax")
         self.pragma = known_pragma(None if store is None else store.pragma, _WORK)
         self.apart = 1 if store is None or store.blocks is None else store.blocks.apart or 1
@@ -42,7 +43,7 @@ class _RowTile:
         weights = self.gemm.weights
         self.counts = (1 if self.ones is None else 2, *weights.shape)
         self.weights = scratchpad_buffer("factors", self.counts, weights.memory.dtype, weights.memory.scope)
-        self.line = scratchpad_buffer("ones", data.shape, data.memory.dtype, data.memory.scope)
+        self.lines = scratchpad_buffer("ones", self.line_shape, data.memory.dtype, data.memory.scope)
         place = (blocks * self.apart, *dst.shape)
         self.stored = scratchpad_buffer("stored", place, self.gemm.sum_dtype, dst.memory.scope)
         self.summed = scratchpad_buffer("summed", place, self.gemm.sum_dtype, dst.memory.scope)
@@ -55,14 +56,14 @@ class _RowTile:
         for box in boxes:
             statements += [self._begin(box), self._sum(box, 0, lambda *at: self.image[at])]
         if self.ones is not None:
-            statements.append(self._sum(self.summed, 1, lambda _block, _row, *inner: self.line[inner]))
+            statements.append(self._sum(self.summed, 1, lambda _block, row, *inner: self.lines[row, *inner]))
         statements.append(self._store())
         tiles = in_loops(
             [self.tile], [self.shape.tiles], tirx.SeqStmt(statements), CONTEXTS_PRAGMA, self.tiling.result_contexts
         )
         constants = [(self.weights, self.factors, self.counts, self.gemm.weights.memory)]
         if self.ones is not None:
-            constants.append((self.line, self.ones, tuple(self.gemm.data.shape), self.gemm.data.memory))
+            constants.append((self.lines, self.ones, self.line_shape, self.gemm.data.memory))
         loads = [part for each in constants for part in (tirx.AllocBuffer(each[0]), self._load_constant(*each))]
         return tirx.SeqStmt([*loads, tiles])
 

@@ -117,3 +117,61 @@ def test_the_host_has_what_the_integers_or_the_stores_are_not(
     assert not report.layers
     (told,) = [op.reason for op in report.host_ops if op.op == "Softmax"]
     assert reason in told
+
+
+def test_floats_and_other_axes_and_other_documents_stay(tmp_path: Path) -> None:
+    """A softmax over columns, integers where nothing computes them, and reasons that blame the hardware."""
+    graph = Graph("softmax")
+    graph.node("Softmax", "softmax", [graph.input("x", (8, 64))], "y")
+    graph.output("y", (8, 64))
+    data = np.random.default_rng(0).standard_normal((8, 64)).astype(np.float32)
+    for model, x, accelerator, reason in (
+        (graph.model(), data, _with_softmax(), "stores compute it of int8"),
+        (_model((32, 64), axis=0), _drawn((32, 64)), _with_softmax(), "along the last axis"),
+        (_model((32, 64)), _drawn((32, 64)), load_accelerator("gemmini"), "has no instruction for exp or division"),
+    ):
+        report, _ = _run(model, x, tmp_path, accelerator)
+        assert not report.layers
+        (told,) = [op.reason for op in report.host_ops if op.op == "Softmax"]
+        assert reason in told
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_any_rows_and_scales_on_any_design(seed: int, tmp_path: Path) -> None:
+    """A tile, a group or a piece that is the last one, on other meshes and memories."""
+    random = np.random.default_rng(seed)
+    accelerator = _with_softmax(dim=int(random.choice([8, 16])), accumulator_bytes=1 << int(random.integers(15, 18)))
+    shape = (int(random.integers(3, 40)), int(random.integers(33, 200)))
+    octaves = int(random.integers(0, 5))
+    model = _model(shape, (float(random.uniform(0.002, 0.07)), _UNIT / 2**octaves), (int(random.integers(-99, 99)), 0))
+    x = _drawn(shape, seed, float(random.uniform(5, 90)))
+    report, found = _run(model, x, tmp_path, accelerator)
+    if not report.layers:
+        (told,) = [op.reason for op in report.host_ops if op.op == "Softmax"]
+        assert "do not fit the accumulators" in told or "beyond int32" in told
+        return
+    np.testing.assert_array_equal(found, _by_hand(x, _integers(model)))
+    assert not report.warnings
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_a_float_model_is_quantised_for_it(mask: bool, tmp_path: Path) -> None:
+    """Scales that no integers have, a mask that leaves its scores no levels, and much worse numbers."""
+    random, graph = np.random.default_rng(0), Graph("attention")
+    q, k, v = (graph.input(name, (2, 40, 32)) for name in "qkv")
+    scores = graph.node("MatMul", "scores", [q, graph.node("Transpose", "turned", [k], perm=[0, 2, 1])])
+    scores = graph.node("Mul", "scaled", [scores, graph.constant("root", np.float32(32**-0.5))])
+    if mask:
+        hidden = np.triu(np.full((40, 40), np.finfo(np.float32).min, np.float32), 1)
+        scores = graph.node("Add", "masked", [scores, graph.constant("mask", hidden)])
+    weights = graph.node("Softmax", "softmax", [scores], axis=-1)
+    graph.node("MatMul", "context", [weights, v], "y")
+    graph.output("y", (2, 40, 32))
+    data = {name: random.standard_normal((2, 40, 32)).astype(np.float32) for name in "qkv"}
+    report = run_model(
+        graph.model().SerializeToString(), _with_softmax(), Options(trace=False), tmp_path, inputs=data
+    )
+    assert report.verified
+    assert [layer.op for layer in report.layers] == ["matmul", "softmax", "matmul"]
+    assert report.quantisation is not None
+    assert report.quantisation[0].sqnr_db > (27 if mask else 24)
