@@ -243,7 +243,9 @@ def _check_rows(path: str, copy: Copy, function: RowFunction, accelerator: Accel
     for role, name in function.fields.items():
         field_at(accelerator, copy, name, f"{path}.{role}")
     missing = [each for each in get_args(RowConstant) if not function.constants.get(each)]
-    require(not missing, f"{path}.constants", f"{function.function} has a constant {', '.join(missing)}; name its field")
+    require(
+        not missing, f"{path}.constants", f"{function.function} has a constant {', '.join(missing)}; name its field"
+    )
 
 
 def _check_dimension(path: str, dimension: CopyDimension, copy: Copy, accelerator: Accelerator) -> None:

@@ -41,7 +41,9 @@ def softmax_of_integers(scale: float, columns: int, octaves: int) -> IntegerSoft
     """
     if scale * _STEPS[-1] / math.log(2) + octaves > _MOST_HALVINGS:
         most = (_MOST_HALVINGS - octaves) * math.log(2) / _STEPS[-1]
-        return f"halve {_MOST_HALVINGS} times at most, which takes data worth up to {most:.4f}, and these are {scale:.6g}"
+        return (
+            f"halve {_MOST_HALVINGS} times at most, which takes data worth up to {most:.4f}, and these are {scale:.6g}"
+        )
     found = [(_error(each, scale), each) for weight in _WEIGHTS if (each := _constants(scale, weight, octaves))]
     held = [(error, each) for error, each in found if _holds(each, columns)]
     if not held:

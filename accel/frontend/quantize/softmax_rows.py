@@ -60,7 +60,7 @@ def with_softmaxes(targets: Targets, softmaxes: Sequence[SoftmaxRows]) -> Target
 
 def observed_rows(values: Array) -> Array:
     """Returns what a softmax reads without what leaves nothing: a mask is far below, and would leave no levels."""
-    return np.maximum(values, values.max(-1, keepdims=True) - np.float32(_REACH))
+    return np.asarray(np.maximum(values, values.max(-1, keepdims=True) - np.float32(_REACH)))
 
 
 def with_softmax_grids(
@@ -72,16 +72,16 @@ def with_softmax_grids(
     return {name: grid.with_base(UNIT_BASE) if name in moved else grid for name, grid in grids.items()}
 
 
-def softmax_losses(
-    losses: Mapping[str, Loss], softmaxes: Sequence[SoftmaxRows], grid: Grid
-) -> dict[str, Loss]:
+def softmax_losses(losses: Mapping[str, Loss], softmaxes: Sequence[SoftmaxRows], grid: Grid) -> dict[str, Loss]:
     """Returns the losses, of which those at scales that no integers have are infinite."""
     coarsest = grid.ceiling(_HALVINGS * math.log(2) / _DIFFERENCES) - 1
     found = dict(losses)
     for each in softmaxes:
         finest = -grid.density * (_MOST_OCTAVES + math.ceil(math.log2(INT8_MAX)))
         allowed = range(finest, -grid.density * math.ceil(math.log2(INT8_MAX)) + 1, grid.density)
-        found[each.result] = _without(losses[each.result], [at for at in losses[each.result].errors if at not in allowed])
+        found[each.result] = _without(
+            losses[each.result], [at for at in losses[each.result].errors if at not in allowed]
+        )
         found[each.data] = _data_loss(losses[each.data], grid, coarsest)
     return found
 

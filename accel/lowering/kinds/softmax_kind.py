@@ -4,7 +4,6 @@ A product with a weighted identity brings the data there, twice where what is su
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from tvm import relax, tirx
@@ -81,7 +80,7 @@ class SoftmaxKind:
         """The function as the nests of its steps, with their pragmas."""
         return schedule_softmax(function, region, capabilities)
 
-    def instructions(self, region: Region[RowSoftmax], capabilities: Capabilities) -> Iterator[UsedOperation]:
+    def instructions(self, region: Region[RowSoftmax], capabilities: Capabilities) -> Iterator[UsedOperation]:  # noqa: ARG002
         """What a tile uses, in its order."""
         yield from sum_operations(Epilogue(()), capabilities)
         store = capabilities.row_store("softmax")

@@ -10,7 +10,7 @@ _MOST = 127  # of int8, both ways
 
 def largest_product(gemm: Contraction) -> int:
     """Returns the largest number that :func:`constant_product` makes."""
-    return _MOST * _MOST * (gemm.in_channels - 1) + _MOST
+    return _MOST * _MOST * (gemm.in_channels - 1) + _MOST - 1
 
 
 def constant_product(number: int, gemm: Contraction) -> tuple[Int8, Int8]:

@@ -59,9 +59,7 @@ def softmax_function(region: Region[RowSoftmax], gemm: Contraction) -> tirx.Prim
     return te.create_prim_func(parameters)
 
 
-def _along(
-    sums: te.Tensor, shape: RowSoftmax, reduce: Any, value: Any, nothing: tirx.Expr, name: str
-) -> te.Tensor:
+def _along(sums: te.Tensor, shape: RowSoftmax, reduce: Any, value: Any, nothing: tirx.Expr, name: str) -> te.Tensor:
     """What is reduced along each row, of the columns that count."""
     inner = [int(extent) for extent in sums.shape[4:]]
     axes = [te.reduce_axis((0, extent), f"r{at}") for at, extent in enumerate((shape.data.blocks, *inner))]

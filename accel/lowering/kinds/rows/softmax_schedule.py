@@ -17,9 +17,7 @@ from accel.region.row_softmax import RowSoftmax
 _WORK = "softmax"
 
 
-def schedule_softmax(
-    function: tirx.PrimFunc, region: Region[RowSoftmax], capabilities: Capabilities
-) -> tirx.PrimFunc:
+def schedule_softmax(function: tirx.PrimFunc, region: Region[RowSoftmax], capabilities: Capabilities) -> tirx.PrimFunc:
     """``function``, whose body becomes the nests of ``region``, with their pragmas."""
     return function.with_body(_RowTile(function, region, capabilities).body())
 

@@ -1,6 +1,5 @@
 """Softmax computed by stores: bit by bit as I-BERT's integers have it, written here again, and near the function."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -168,9 +167,7 @@ def test_a_float_model_is_quantised_for_it(mask: bool, tmp_path: Path) -> None:
     graph.node("MatMul", "context", [weights, v], "y")
     graph.output("y", (2, 40, 32))
     data = {name: random.standard_normal((2, 40, 32)).astype(np.float32) for name in "qkv"}
-    report = run_model(
-        graph.model().SerializeToString(), _with_softmax(), Options(trace=False), tmp_path, inputs=data
-    )
+    report = run_model(graph.model().SerializeToString(), _with_softmax(), Options(trace=False), tmp_path, inputs=data)
     assert report.verified
     assert [layer.op for layer in report.layers] == ["matmul", "softmax", "matmul"]
     assert report.quantisation is not None
