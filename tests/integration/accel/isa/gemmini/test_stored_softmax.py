@@ -172,3 +172,14 @@ def test_a_float_model_is_quantised_for_it(mask: bool, tmp_path: Path) -> None:
     assert [layer.op for layer in report.layers] == ["matmul", "softmax", "matmul"]
     assert report.quantisation is not None
     assert report.quantisation[0].sqnr_db > (27 if mask else 24)
+
+
+@pytest.mark.parametrize("octaves", [0, 2])
+def test_the_host_has_the_same_integers(octaves: int, tmp_path: Path) -> None:
+    """A softmax that the host shall run, which has become integers before that is asked."""
+    model, x = _model((32, 64), (_DATA, _UNIT / 2**octaves)), _drawn((32, 64))
+    options = Options(trace=False, host_nodes=("softmax",))
+    report = run_model(model.SerializeToString(), _with_softmax(), options, tmp_path, inputs={"x": x})
+    assert not report.layers
+    with np.load(tmp_path / "outputs.npz") as outputs:
+        np.testing.assert_array_equal(outputs["y"], _by_hand(x, _integers(model)))
