@@ -17,7 +17,7 @@ from accel.frontend.quantize.quantization_targets import Targets
 from accel.frontend.quantize.scale_grid import INT8_MAX, Grid, Loss
 from accel.util.arrays import Array
 
-_REACH = 12.0  # below the largest of a row, exp is no step of any result
+_REACH = 12.0  # below the largest of a row by more is next to nothing of it
 _MOST_OCTAVES = 7
 _HALVINGS = 31 - _MOST_OCTAVES
 _DIFFERENCES = 2 * INT8_MAX + 1
