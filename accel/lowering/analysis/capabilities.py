@@ -222,7 +222,7 @@ class Capabilities:
         return self.store("int8", Scaling(-0.5, *INT8, gelu=_SOME_GELU)) is not None
 
     def row_store(self, function: RowFunctionName) -> Copy | None:
-        """The store of a function of whole rows of accumulators that takes several blocks at once; None if none does."""
+        """The store of a function of whole rows of accumulators that takes several blocks at once, or None."""
         stores = (each for each in self.accelerator.instructions if isinstance(each, Copy) and each.rows is not None)
         ours = (each for each in stores if each.memory == self.gemm.dst.memory.name and each.blocks is not None)
         return next((each for each in ours if each.rows is not None and each.rows.function == function), None)

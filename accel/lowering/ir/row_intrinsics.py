@@ -1,6 +1,6 @@
 """Functions of whole rows in TIR: what is stored at each element, as a call of the function.
 
-``softmax_of_rows(stored, summed, ln2, inverse, b, c, columns)`` is the element of softmax at the accumulator ``stored``;
+``softmax_of_rows(stored, summed, ln2, inverse, b, c, columns)`` is softmax at the accumulator ``stored``;
 what is summed of its row are the exponentials of accumulators that lie as ``summed`` does, of so many ``columns``
 (:class:`accel.region.row_softmax.IntegerSoftmax`). A nest stores it for all elements of the rows.
 """
