@@ -17,7 +17,6 @@ from accel.lowering.ir.function_attributes import region_of
 from accel.region.composite_attributes import COMPOSITE, CompositeAttributes, load_attributes
 from accel.region.kinds import Region
 
-
 _OF_SOFTMAX = 5  # operations of an element
 
 
