@@ -56,7 +56,10 @@ def softmax_columns(capabilities: Capabilities) -> tuple[int, int]:
     if store is None or store.rows is None or store.blocks is None:
         return 0, 0
     apart = 2 * (store.blocks.apart or 1) * gemm.dst.elements
-    return (store.rows.least_blocks - 1) * gemm.out_channels + 1, gemm.dst.memory.depth // apart * gemm.out_channels
+    least, most = store.rows.least_blocks - 1, gemm.dst.memory.depth // apart
+    if softmax_obstacle(capabilities, store.rows.kept, most * gemm.out_channels, 1):
+        return 0, 0
+    return least * gemm.out_channels + 1, most * gemm.out_channels
 
 
 def _least(function: RowFunction, columns: int) -> str:
