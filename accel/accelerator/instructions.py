@@ -6,6 +6,7 @@ from pydantic import Field
 
 from accel.accelerator.base import Count, DocumentPart, Expression, FieldName, Name, Position, says_nothing
 from accel.accelerator.memories import DTYPE_BYTES, DType, Memory
+from accel.accelerator.row_functions import RowFunction
 
 Pragma = Annotated[
     str,
@@ -339,6 +340,13 @@ class Copy(Instruction):
             exclude_if=says_nothing,
         ),
     ] = None
+    rows: Annotated[
+        RowFunction | None,
+        Field(
+            description="the function of whole rows that a store computes, whose operations none says",
+            exclude_if=says_nothing,
+        ),
+    ] = None
     operations: Annotated[
         tuple[Operation, ...], Field(max_length=16, description="what it does to each element on the way")
     ] = ()
@@ -369,6 +377,11 @@ class Copy(Instruction):
 def takes_windows(instruction: Instruction) -> bool:
     """Returns whether it is a store that takes the largest values of windows."""
     return isinstance(instruction, Copy) and instruction.windows is not None
+
+
+def takes_rows(instruction: Instruction) -> bool:
+    """Returns whether it is a store that computes a function of whole rows."""
+    return isinstance(instruction, Copy) and instruction.rows is not None
 
 
 class Compute(Instruction):

@@ -94,9 +94,13 @@ def _semantics_of_document(same: SameObject[Accelerator]) -> tuple[Semantics, ..
 def semantics_of(accelerator: Accelerator, instruction: Copy | Compute) -> Iterator[Semantics]:
     """Yields the semantics of one instruction's operations; a copy without operations moves elements unchanged.
 
+    A store with a function of rows has none: no expression of an element says it.
+
     Raises:
         ExpressionError: an expression cannot be parsed, or does not fit its operands.
     """
+    if isinstance(instruction, Copy) and instruction.rows is not None:
+        return
     tensors = operand_types(accelerator, instruction)
     operations = instruction.operations
     if isinstance(instruction, Copy) and not operations:

@@ -6,6 +6,7 @@ from accel.frontend.integer_recovery.requantization import Requantize, WideProdu
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.float_units import multiplies_floats
+from accel.lowering.kinds.rows.row_tiling import softmax_columns
 
 
 def requantisation(target: Target) -> tuple[Requantize, Scales]:
@@ -29,5 +30,12 @@ def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
     zero_points = usual if options.zero_points == "auto" else options.zero_points
     scales = "free" if by_channel else scales
     floats = multiplies_floats(target)
-    method, gelu = options.calibration_method, capabilities.stores_gelu
-    return Scheme(scales, by_channel, zero_points, method, float_products=floats, stores_gelu=gelu)
+    return Scheme(
+        scales,
+        by_channel,
+        zero_points,
+        options.calibration_method,
+        float_products=floats,
+        stores_gelu=capabilities.stores_gelu,
+        softmax_columns=softmax_columns(capabilities) if scales == "free" and not floats else (0, 0),
+    )

@@ -74,10 +74,10 @@ def _clip(builder: GraphBuilder, call: ir.Call, _ty: relax.Type) -> Names:
 
 
 def _shift(builder: GraphBuilder, call: ir.Call, _ty: relax.Type) -> Names:
-    """By a constant within the width. ONNX shifts unsigned integers alone: others are multiplied, or divided."""
+    """By numbers within the width. ONNX shifts unsigned integers alone: others are multiplied, or divided."""
     data, by = call.args
     if not isinstance(by, ir.GenericConst):
-        raise UntranslatableError("it shifts by what is not constant")
+        return _shift_by_data(builder, call)
     dtype, numbers = np.dtype(_dtype(data)), by.value.numpy().astype(np.int64)
     if ((numbers < 0) | (numbers >= dtype.itemsize * 8 - (dtype.kind == "i"))).any():
         raise UntranslatableError("it shifts by more bits than there are")
@@ -90,6 +90,18 @@ def _shift(builder: GraphBuilder, call: ir.Call, _ty: relax.Type) -> Names:
     if left:
         return builder.node("Mul", name, factor)
     return builder.node("Div", builder.node("Sub", name, builder.node("Mod", name, factor)), factor)
+
+
+def _shift_by_data(builder: GraphBuilder, call: ir.Call) -> Names:
+    """Of int32 to the right, by int32 from 0 to 31: the quotient by a power of two, as int64, rounded down."""
+    data, by = call.args
+    if call.op.name != "relax.right_shift" or {_dtype(data), _dtype(by)} != {"int32"}:
+        raise UntranslatableError("it shifts by what is not constant")
+    powers = builder.constant(np.int64(1) << np.arange(32))
+    factor = builder.node("Gather", powers, builder.tensor(by), axis=0)
+    wide = builder.node("Cast", builder.tensor(data), to=onnx_type("int64"))
+    quotient = builder.node("Div", builder.node("Sub", wide, builder.node("Mod", wide, factor)), factor)
+    return builder.node("Cast", quotient, to=onnx_type("int32"))
 
 
 def _floor_divide(builder: GraphBuilder, call: ir.Call, _ty: relax.Type) -> Names:

@@ -27,6 +27,7 @@ from accel.report.host_reasons import (
     is_movement,
     movement_reason,
     recurrent_reason,
+    refused_reason,
     vector_reason,
 )
 
@@ -95,6 +96,7 @@ def host_ops(
             elif name == node.name or len(node.covers) > 1 or name not in reasons:
                 told = op if op == "DynamicQuantizeLinear" else node.op
                 why = told_of.reason(variable, told, title, shared=name in shared)
+                why = why or refused_reason(told, imported.refusals.get(node.name, ""))
                 why = why or host_reason(node.name, told, title, facts)
                 merged = name not in shared and name != node.name and op not in (told, *_QUANTISED)
                 reasons[name] = f"{op} became part of {told}; {why}" if merged else why

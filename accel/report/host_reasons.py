@@ -143,6 +143,11 @@ def vector_reason(op: str, reason: str, title: str) -> str:
     return f"{op}: no vector program of {title} has it, as {reason}{_ENDING}"
 
 
+def refused_reason(op: str, refusal: str) -> str:
+    """Returns why a node is none of the integers that an accelerator has for its function; empty without a refusal."""
+    return f"{op}: {refusal}{_ENDING}" if refusal else ""
+
+
 def movement_reason(op: str, reason: str, title: str) -> str:
     """Returns why neither loads nor stores of an accelerator do what only moves elements, or converts them.
 

@@ -187,13 +187,23 @@ def _row_semantics(instruction: Instruction, told: Sequence[Copy | Compute | Lay
     varying = {field.name for field in instruction.fields if field.value is None}
     for one in told:
         prefix = f"{instruction.name}." if one.sequence else ""
-        windows = " of the largest of each window" if takes_windows(one) else ""
-        for operation in one.operations:
-            own = {
-                name.removeprefix(prefix): value for name, value in operation.when.items() if name.startswith(prefix)
-            }
-            does = "; ".join(operation.statements) if isinstance(operation, LayerOperation) else operation.does
-            yield RowSemantics(text=does + windows, when={name: v for name, v in own.items() if name in varying})
+        for text, when in _texts(one):
+            own = {name.removeprefix(prefix): value for name, value in when.items() if name.startswith(prefix)}
+            yield RowSemantics(text=text, when={name: v for name, v in own.items() if name in varying})
+
+
+def _texts(instruction: Copy | Compute | Layer) -> Iterator[tuple[str, dict[str, int]]]:
+    """What an instruction can do, and the fields that choose it."""
+    if isinstance(instruction, Copy) and instruction.rows is not None:
+        rows = instruction.rows
+        for each in rows.passes:
+            numbers = (each.last, each.last | each.before) if each.before else (each.last,)
+            yield from ((f"{each.name} of rows", when) for when in numbers)
+        yield f"{rows.function} of rows", rows.stores
+    windows = " of the largest of each window" if takes_windows(instruction) else ""
+    for operation in instruction.operations:
+        does = "; ".join(operation.statements) if isinstance(operation, LayerOperation) else operation.does
+        yield does + windows, operation.when
 
 
 def _span(result: "LaunchResult") -> LaunchSpan:

@@ -249,7 +249,11 @@ _RULES: Mapping[str, Callable[..., Any]] = {
     "relax.sum": lambda call, _deadline, data: data.sum(
         tuple(map(int, call.attrs.axis)), data.dtype, keepdims=bool(call.attrs.keepdims)
     ),
+    "relax.max": lambda call, _deadline, data: data.max(
+        tuple(map(int, call.attrs.axis)), keepdims=bool(call.attrs.keepdims)
+    ),
     "relax.multiply": _plain(np.multiply),
+    "relax.divide": _plain(np.divide),
     "relax.left_shift": _plain(np.left_shift),
     "relax.right_shift": _plain(np.right_shift),
     "relax.maximum": _plain(np.maximum),

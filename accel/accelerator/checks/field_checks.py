@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import get_args
 
 from accel.accelerator.checks.layer_checks import check_layer
 from accel.accelerator.document import Accelerator
@@ -21,6 +22,7 @@ from accel.accelerator.instructions import (
     Part,
 )
 from accel.accelerator.require import require, require_distinct, require_known, together
+from accel.accelerator.row_functions import RowConstant, RowFunction
 
 _FLOAT_BITS = 32
 _MOST_DIMENSIONS = 3
@@ -206,6 +208,11 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
         own = f"{copy.pragma} is another instruction's too; a store of windows needs a pragma of its own"
         others = (each for each in accelerator.instructions if isinstance(each, Copy | Compute | Layer))
         require(sum(each.pragma == copy.pragma for each in others) == 1, f"{path}.pragma", own)
+    if copy.rows is not None:
+        _check_rows(f"{path}.rows", copy, copy.rows, accelerator)
+        own = f"{copy.pragma} is another instruction's too; a store of rows needs a pragma of its own"
+        others = (each for each in accelerator.instructions if isinstance(each, Copy | Compute | Layer))
+        require(sum(each.pragma == copy.pragma for each in others) == 1, f"{path}.pragma", own)
     with together() as apart:
         for name, operand in copy.operands.items():
             with apart():
@@ -222,6 +229,23 @@ def _check_windows(path: str, copy: Copy) -> None:
     require(not copy.dimensions, path, "a store of windows has no further dimensions; leave these out")
     require(not copy.operands, path, "a store of windows reads nothing beside them; leave the operands out")
     require(bool(copy.operations), path, "a store of windows says what it makes of elements; it needs operations")
+
+
+def _check_rows(path: str, copy: Copy, function: RowFunction, accelerator: Accelerator) -> None:
+    """A store of int8 whose fields are there, with all constants of its function."""
+    require(copy.direction == "store", path, "a load brings elements as they are; a store has functions of rows")
+    narrow = f"{copy.dram_dtype}; what a store makes of a row is int8"
+    require(copy.dram_dtype == "int8", f"{path.removesuffix('.rows')}.dram_dtype", narrow)
+    require(copy.copy_fields.rows is not None, path, "the store has no field of rows; a function of rows needs one")
+    none = "the function says what is stored; leave the operations, windows, dimensions and operands out"
+    beside = copy.operations or copy.windows is not None or copy.dimensions or copy.operands
+    require(not beside, path, none)
+    for role, name in function.fields.items():
+        field_at(accelerator, copy, name, f"{path}.{role}")
+    missing = [each for each in get_args(RowConstant) if not function.constants.get(each)]
+    require(
+        not missing, f"{path}.constants", f"{function.function} has a constant {', '.join(missing)}; name its field"
+    )
 
 
 def _check_dimension(path: str, dimension: CopyDimension, copy: Copy, accelerator: Accelerator) -> None:

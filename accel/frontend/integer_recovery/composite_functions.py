@@ -16,6 +16,7 @@ body. Its bindings, in order (brackets: may be absent):
 - ``elementwise``: f(x0 int8, ..., [r int32]), operands of one shape; of each astype to int32, [left_shift or multiply];
   then, from the left, add, maximum, minimum or multiply them all; [add r], [add a constant], epilogue, as ``add`` does.
 - ``max_pool``: f(x int8 [N, C, H, W]); nn.max_pool2d, [maximum with the lower bound, minimum with the upper one].
+- ``softmax``: f(x int8 [M, K]), in I-BERT's integers: ``softmax_composite.py`` of this package.
 - ``requantize``, for the host: f(a int32, scale float32); astype to float32, multiply, round (half to even),
   [add the zero point], clip, astype to int8 or uint8. Its attribute ``cause`` says why it is no epilogue.
 - ``product``, for the host: f(a int8 or uint8, b int8 or uint8), of shapes that broadcast; astype a to int32, [subtract
@@ -201,7 +202,7 @@ def add(
 
     ``rounds``: a third parameter has what each channel adds.
     """
-    operands = [_parameter(name, shape, "int8") for name in ("a", "b")]
+    operands = [parameter(name, shape, "int8") for name in ("a", "b")]
     offsets = _offsets(shape) if rounds else []
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
@@ -212,7 +213,7 @@ def add(
         return _summed(builder, builder.emit(relax.op.add(*terms)), offsets, addend, epilogue)
 
     attributes = replace(_ending(epilogue, addend), weights=factors, has_bias=rounds, bias_rounds=rounds)
-    return _function("add", nodes, [*operands, *offsets], compute, attributes)
+    return composite_function("add", nodes, [*operands, *offsets], compute, attributes)
 
 
 def along_channels(shape: Shape, values: Int64) -> Int32:
@@ -222,7 +223,7 @@ def along_channels(shape: Shape, values: Int64) -> Int32:
 
 def _offsets(shape: Shape) -> list[relax.Var]:
     """The parameter of what each channel adds."""
-    return [_parameter("r", [extent if axis == 1 else 1 for axis, extent in enumerate(shape)], "int32")]
+    return [parameter("r", [extent if axis == 1 else 1 for axis, extent in enumerate(shape)], "int32")]
 
 
 def _summed(
@@ -233,7 +234,7 @@ def _summed(
         acc = builder.emit(relax.op.add(acc, vector))
     if isinstance(epilogue, ShiftEpilogue):
         return _clipped(builder, _shifted(builder, acc, epilogue.shift, addend), epilogue.low, epilogue.high)
-    return _requantised(builder, builder.emit(relax.op.add(acc, _int32(addend))) if addend else acc, epilogue)
+    return _requantised(builder, builder.emit(relax.op.add(acc, int32(addend))) if addend else acc, epilogue)
 
 
 def _weighed(builder: relax.BlockBuilder, term: relax.Var, factor: int) -> relax.Var:
@@ -241,7 +242,7 @@ def _weighed(builder: relax.BlockBuilder, term: relax.Var, factor: int) -> relax
         return term
     shift = factor.bit_length() - 1
     shifts = 1 << shift == factor
-    return builder.emit(relax.op.left_shift(term, _int32(shift)) if shifts else relax.op.multiply(term, _int32(factor)))
+    return builder.emit(relax.op.left_shift(term, int32(shift)) if shifts else relax.op.multiply(term, int32(factor)))
 
 
 _COMBINED: dict[Combination, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
@@ -266,7 +267,7 @@ def elementwise(
 
     ``rounds``: a further parameter has what each channel adds.
     """
-    operands = [_parameter(f"x{number}", shape, "int8") for number in range(len(weights))]
+    operands = [parameter(f"x{number}", shape, "int8") for number in range(len(weights))]
     offsets = _offsets(shape) if rounds else []
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
@@ -280,14 +281,14 @@ def elementwise(
 
     ending = replace(_ending(epilogue, addend), has_bias=rounds, bias_rounds=rounds)
     attributes = replace(ending, weights=tuple(weights), combination=combination)
-    return _function("elementwise", nodes, [*operands, *offsets], compute, attributes)
+    return composite_function("elementwise", nodes, [*operands, *offsets], compute, attributes)
 
 
 def max_pool(
     nodes: Sequence[str], x: Shape, window: ConvolutionWindow, kernel: Shape, bounds: tuple[int, int]
 ) -> relax.Function:
     """Returns the composite ``max_pool`` of data of shape ``x``; bounds are those of int8 where nothing clips."""
-    data = _parameter("x", x, "int8")
+    data = parameter("x", x, "int8")
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
         padding, dilation = list(window.padding), list(window.dilation)
@@ -300,7 +301,7 @@ def max_pool(
     attributes = CompositeAttributes(window=window.over(kernel))
     if bounds != INT8:
         attributes = replace(attributes, steps=_clip(*bounds), narrow=True)
-    return _function("max_pool", nodes, [data], compute, attributes)
+    return composite_function("max_pool", nodes, [data], compute, attributes)
 
 
 def requantize(
@@ -310,12 +311,12 @@ def requantize(
 
     Its attribute ``cause`` says why it is no epilogue.
     """
-    parameters = [_parameter("acc", acc, "int32"), _parameter("scale", scale, "float32")]
+    parameters = [parameter("acc", acc, "int32"), parameter("scale", scale, "float32")]
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
         return _narrowed(builder, parameters[0], parameters[1], quantum, bounds)
 
-    return _function("requantize", nodes, parameters, compute).with_attr("cause", cause)
+    return composite_function("requantize", nodes, parameters, compute).with_attr("cause", cause)
 
 
 def product(
@@ -330,19 +331,19 @@ def product(
 
     Its attribute ``cause`` says why the host has it.
     """
-    parameters = [_parameter(name, shape, kind.dtype) for name, (shape, kind) in zip(("a", "b"), operands, strict=True)]
+    parameters = [parameter(name, shape, kind.dtype) for name, (shape, kind) in zip(("a", "b"), operands, strict=True)]
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
         factors = []
-        for parameter, (_, kind) in zip(parameters, operands, strict=True):
-            factor = builder.emit(relax.op.astype(parameter, "int32"))
+        for operand, (_, kind) in zip(parameters, operands, strict=True):
+            factor = builder.emit(relax.op.astype(operand, "int32"))
             if kind.zero_point:
-                factor = builder.emit(relax.op.subtract(factor, _int32(kind.zero_point)))
+                factor = builder.emit(relax.op.subtract(factor, int32(kind.zero_point)))
             factors.append(factor)
         acc = builder.emit(relax.op.multiply(*factors))
         return _narrowed(builder, acc, relax.const(scale, "float32"), quantum, bounds)
 
-    return _function("product", nodes, parameters, compute).with_attr("cause", cause)
+    return composite_function("product", nodes, parameters, compute).with_attr("cause", cause)
 
 
 def table(nodes: Sequence[str], x: Shape, dtype: str, entries: Array) -> relax.Function:
@@ -350,7 +351,7 @@ def table(nodes: Sequence[str], x: Shape, dtype: str, entries: Array) -> relax.F
 
     ``entries`` [256] are the results for each integer of that type, from the least on.
     """
-    parameters = [_parameter("x", x, dtype)]
+    parameters = [parameter("x", x, dtype)]
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
         at = builder.emit(relax.op.astype(parameters[0], "int64"))
@@ -358,7 +359,7 @@ def table(nodes: Sequence[str], x: Shape, dtype: str, entries: Array) -> relax.F
             at = builder.emit(relax.op.add(at, relax.const(-INT8[0], "int64")))
         return builder.emit(relax.op.take(relax.const(entries), at, axis=0))
 
-    return _function("table", nodes, parameters, compute)
+    return composite_function("table", nodes, parameters, compute)
 
 
 def is_table(function: relax.Function) -> bool:
@@ -375,10 +376,10 @@ def _contraction(
     attributes: CompositeAttributes,
 ) -> relax.Function:
     """The shapes are those of the data, the weights, and what each channel has one of."""
-    data, weight = _parameter("x", shapes[0], "int8"), _parameter("w", shapes[1], "int8")
+    data, weight = parameter("x", shapes[0], "int8"), parameter("w", shapes[1], "int8")
     multiplied = isinstance(epilogue, MultipliedEpilogue) and epilogue.factor is None
-    added = [_parameter("b", shapes[2], "int32")] if attributes.has_bias else []
-    factors = [_parameter("m", shapes[2], "int32")] if multiplied else []
+    added = [parameter("b", shapes[2], "int32")] if attributes.has_bias else []
+    factors = [parameter("m", shapes[2], "int32")] if multiplied else []
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
         acc = accumulate(builder, data, weight)
@@ -386,7 +387,7 @@ def _contraction(
             acc = builder.emit(relax.op.add(acc, vector))
         return acc if epilogue is None else _requantised(builder, acc, epilogue, *factors)
 
-    return _function(op, nodes, [data, weight, *added, *factors], compute, attributes)
+    return composite_function(op, nodes, [data, weight, *added, *factors], compute, attributes)
 
 
 def _ending(epilogue: AnyEpilogue | None, addend: int = 0) -> CompositeAttributes:
@@ -437,18 +438,18 @@ def _requantised(
 
 def _scaled(builder: relax.BlockBuilder, acc: relax.Expr, epilogue: ScaledEpilogue) -> relax.Expr:
     acc = acc if epilogue.gelu is None else _integer_gelu(builder, acc, epilogue.gelu)
-    value = _rounded(builder, acc, relax.const(epilogue.scale, "float32"))
+    value = rounded(builder, acc, relax.const(epilogue.scale, "float32"))
     value = builder.emit(relax.op.clip(value, float(epilogue.low), float(epilogue.high)))
     return builder.emit(relax.op.astype(value, "int8"))
 
 
 def _integer_gelu(builder: relax.BlockBuilder, acc: relax.Expr, gelu: IntegerGelu) -> relax.Expr:
     """I-BERT's GELU without a sign: that of x times x is its absolute value."""
-    size = builder.emit(relax.op.maximum(acc, builder.emit(relax.op.subtract(_int32(0), acc))))
-    bent = builder.emit(relax.op.minimum(builder.emit(relax.op.add(size, _int32(gelu.qb))), _int32(0)))
-    parabola = builder.emit(relax.op.add(builder.emit(relax.op.multiply(bent, bent)), _int32(gelu.qc)))
+    size = builder.emit(relax.op.maximum(acc, builder.emit(relax.op.subtract(int32(0), acc))))
+    bent = builder.emit(relax.op.minimum(builder.emit(relax.op.add(size, int32(gelu.qb))), int32(0)))
+    parabola = builder.emit(relax.op.add(builder.emit(relax.op.multiply(bent, bent)), int32(gelu.qc)))
     odd = builder.emit(relax.op.multiply(size, parabola))
-    return builder.emit(relax.op.add(odd, builder.emit(relax.op.multiply(acc, _int32(gelu.qc)))))
+    return builder.emit(relax.op.add(odd, builder.emit(relax.op.multiply(acc, int32(gelu.qc)))))
 
 
 def _narrowed(
@@ -459,14 +460,15 @@ def _narrowed(
     bounds: tuple[int, int],
 ) -> relax.Expr:
     """The host's requantisation."""
-    value = _rounded(builder, acc, scale)
+    value = rounded(builder, acc, scale)
     if quantum.zero_point:
         value = builder.emit(relax.op.add(value, relax.const(float(quantum.zero_point), "float32")))
     value = builder.emit(relax.op.clip(value, *map(float, bounds)))
     return builder.emit(relax.op.astype(value, quantum.dtype))
 
 
-def _rounded(builder: relax.BlockBuilder, acc: relax.Expr, scale: relax.Expr) -> relax.Expr:
+def rounded(builder: relax.BlockBuilder, acc: relax.Expr, scale: relax.Expr) -> relax.Expr:
+    """Emits integers times ``scale`` as float32, rounded half to even."""
     value = builder.emit(relax.op.astype(acc, "float32"))
     value = builder.emit(relax.op.multiply(value, scale))
     return builder.emit(relax.op.round(value))
@@ -476,16 +478,16 @@ def _multiplied(
     builder: relax.BlockBuilder, acc: relax.Expr, epilogue: MultipliedEpilogue, *factors: relax.Var
 ) -> relax.Expr:
     if epilogue.before:
-        acc = builder.emit(relax.op.right_shift(acc, _int32(epilogue.before)))
+        acc = builder.emit(relax.op.right_shift(acc, int32(epilogue.before)))
     if epilogue.product:
         acc = _widely_multiplied(builder, acc, epilogue, *factors)
     else:
-        acc = builder.emit(relax.op.multiply(acc, *factors or (_int32(epilogue.factor),)))
+        acc = builder.emit(relax.op.multiply(acc, *factors or (int32(epilogue.factor),)))
         if epilogue.rounds:
             acc = _shifted(builder, acc, epilogue.shift)
         elif epilogue.shift:
-            acc = builder.emit(relax.op.right_shift(acc, _int32(epilogue.shift)))
-    return builder.emit(relax.op.add(acc, _int32(epilogue.zero_point))) if epilogue.zero_point else acc
+            acc = builder.emit(relax.op.right_shift(acc, int32(epilogue.shift)))
+    return builder.emit(relax.op.add(acc, int32(epilogue.zero_point))) if epilogue.zero_point else acc
 
 
 def _widely_multiplied(
@@ -509,33 +511,36 @@ def _shifted(builder: relax.BlockBuilder, acc: relax.Expr, shift: int, addend: i
     """``acc + addend`` divided by ``2**shift``, rounded half up."""
     addend += 1 << shift - 1 if shift > 0 else 0
     if addend:
-        acc = builder.emit(relax.op.add(acc, _int32(addend)))
+        acc = builder.emit(relax.op.add(acc, int32(addend)))
     if shift > 0:
-        return builder.emit(relax.op.right_shift(acc, _int32(shift)))
-    return builder.emit(relax.op.left_shift(acc, _int32(-shift))) if shift else acc
+        return builder.emit(relax.op.right_shift(acc, int32(shift)))
+    return builder.emit(relax.op.left_shift(acc, int32(-shift))) if shift else acc
 
 
 def _clipped(builder: relax.BlockBuilder, acc: relax.Expr, low: int, high: int) -> relax.Expr:
-    acc = builder.emit(relax.op.maximum(acc, _int32(low)))
-    acc = builder.emit(relax.op.minimum(acc, _int32(high)))
+    acc = builder.emit(relax.op.maximum(acc, int32(low)))
+    acc = builder.emit(relax.op.minimum(acc, int32(high)))
     return builder.emit(relax.op.astype(acc, "int8"))
 
 
-def _int32(value: int | None) -> relax.Expr:
+def int32(value: int | None) -> relax.Expr:
+    """Returns a constant int32."""
     return relax.const(value, "int32")
 
 
-def _parameter(name: str, shape: Shape, dtype: str) -> relax.Var:
+def parameter(name: str, shape: Shape, dtype: str) -> relax.Var:
+    """Returns a parameter of a composite."""
     return relax.Var(name, relax.TensorType(list(shape), dtype))
 
 
-def _function(
+def composite_function(
     op: str,
     nodes: Sequence[str],
     parameters: list[relax.Var],
     compute: Callable[[relax.BlockBuilder], relax.Expr],
     attributes: CompositeAttributes | None = None,
 ) -> relax.Function:
+    """Returns the composite ``op`` of what ``compute`` emits; without ``attributes`` it is the host's."""
     builder = relax.BlockBuilder()
     attrs = {"op": op, "nodes": list(nodes)} | ({COMPOSITE: dump_attributes(attributes)} if attributes else {})
     with builder.function("composite", parameters, attrs=attrs, private=True):

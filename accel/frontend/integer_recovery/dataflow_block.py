@@ -246,6 +246,7 @@ class DataflowRewrite:
         self.replaced: set[str] = set()
         self.macs: dict[str, int] = {}
         self.causes: dict[str, str] = {}
+        self.refusals: dict[str, str] = {}
         self._builder = relax.BlockBuilder()
         self._bindings: list[relax.Binding] = []
         self._kept: set[str] = set()

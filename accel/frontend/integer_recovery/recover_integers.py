@@ -30,6 +30,7 @@ from accel.frontend.integer_recovery.operators.matmul_recovery import recover_ma
 from accel.frontend.integer_recovery.operators.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.operators.movement_recovery import recover_movement
 from accel.frontend.integer_recovery.operators.product_recovery import recover_product
+from accel.frontend.integer_recovery.operators.softmax_recovery import SoftmaxObstacle, recover_softmax
 from accel.frontend.integer_recovery.operators.table_recovery import Tables
 from accel.frontend.integer_recovery.quantised_activations import Activation, quantised_activations
 from accel.frontend.integer_recovery.requantization import Requantize
@@ -91,7 +92,8 @@ class ImportedModel:
     of ``main`` that is not bound to an accelerable composite, the ONNX node it came from; its names are also
     the attribute :data:`HOST_NODES` of ``main``, JSON. ``operators`` gives the operator of each node by its
     name, ``macs`` the multiply-accumulates of each composite that has any, also its attribute ``macs``. ``causes``
-    gives, for some variables that the host prepares data or finishes results in, the reason. ``model`` has the nodes
+    gives, for some variables that the host prepares data or finishes results in, the reason, and ``refusals`` why some
+    nodes, by name, are none of the integers that the accelerator has for such functions. ``model`` has the nodes
     of the model in QDQ form, as it was read, that are left to the host, and ``tensors`` gives the names of its tensor
     for each variable of ``main`` that is one; ``inner`` gives those within a table, by the tensor that it makes.
     ``biases`` has the mean error of each node's rounding that is not near zero. ``activations`` are those of that model
@@ -108,6 +110,7 @@ class ImportedModel:
     inner: dict[str, tuple[str, ...]] = field(default_factory=dict)
     biases: dict[str, LeftBias] = field(default_factory=dict)
     activations: tuple[Activation, ...] = ()
+    refusals: dict[str, str] = field(default_factory=dict)
 
 
 def import_integer_model(
@@ -118,6 +121,7 @@ def import_integer_model(
     keeps_floats: bool = False,
     float_products: bool = False,
     stores_gelu: bool = False,
+    stores_softmax: SoftmaxObstacle | None = None,
 ) -> ImportedModel:
     """Imports a model in QDQ form (or float: then all of it is for the host).
 
@@ -131,14 +135,22 @@ def import_integer_model(
             become no tables and no integer products of the host's.
         float_products: whether products of two activations stay as they are, too.
         stores_gelu: whether stores compute I-BERT's integer GELU of accumulators.
+        stores_softmax: why stores do not compute its softmax of rows and columns; None if they never do.
 
     Raises:
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
     """
     signed = with_signed_activations(qdq)
     imported = import_onnx(with_integer_movement(signed))
-    floats = {"keeps_floats": keeps_floats, "float_products": float_products, "stores_gelu": stores_gelu}
-    recovered = recover_integers(imported, requantize, balances=balances, **floats)
+    recovered = recover_integers(
+        imported,
+        requantize,
+        balances=balances,
+        keeps_floats=keeps_floats,
+        float_products=float_products,
+        stores_gelu=stores_gelu,
+        stores_softmax=stores_softmax,
+    )
     return replace(recovered, activations=quantised_activations(signed))
 
 
@@ -150,6 +162,7 @@ def recover_integers(
     keeps_floats: bool = False,
     float_products: bool = False,
     stores_gelu: bool = False,
+    stores_softmax: SoftmaxObstacle | None = None,
 ) -> ImportedModel:
     """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
     rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)
@@ -159,6 +172,8 @@ def recover_integers(
         if binding.var.name in rewrite.replaced:
             continue
         recovered = gelus and recover_gelu_of_layer(rewrite, binding, tables)
+        if stores_softmax is not None and not keeps_floats:
+            recovered = recovered or recover_softmax(rewrite, binding, stores_softmax)
         recovered = recovered or any(recover(rewrite, binding, requantize) for recover in recoveries)
         if not recovered and not keeps_floats:
             recovered = recover_product(rewrite, binding, tables)
@@ -189,6 +204,7 @@ def recover_integers(
         tensors,
         tables.inner,
         rewrite.rounding.biases,
+        refusals=rewrite.refusals,
     )
 
 

@@ -8,7 +8,7 @@ several methods. What the rounding of a layer's weights adds to its sums on aver
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from accel.frontend.onnx_model.external_data import externalize
 from accel.frontend.onnx_model.node_origins import note_origins
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.ort_session import optimized_model
-from accel.frontend.quantize.activation_calibration import Observations, calibration_samples
+from accel.frontend.quantize.activation_calibration import Calibrated, Observations, calibration_samples
 from accel.frontend.quantize.channel_equalisation import ChannelEqualisation
 from accel.frontend.quantize.gelu_functions import find_gelus
 from accel.frontend.quantize.input_moments import Feedback
@@ -32,14 +32,23 @@ from accel.frontend.quantize.quantization_targets import Targets, find_targets
 from accel.frontend.quantize.sample_runs import Sample, count_values
 from accel.frontend.quantize.scale_constraints import (
     choose_scales,
+    equal_scale_groups,
     loosened_joins,
     related_scale_groups,
     scale_factors,
     shared_scales,
     shiftable_tensors,
 )
-from accel.frontend.quantize.scale_grid import DEFAULT_SCHEME, GRIDS, Scheme
+from accel.frontend.quantize.scale_grid import DEFAULT_SCHEME, GRIDS, Grid, Scheme
 from accel.frontend.quantize.shift_scales import choose_shift_scales
+from accel.frontend.quantize.softmax_rows import (
+    SoftmaxRows,
+    find_softmaxes,
+    observed_rows,
+    softmax_losses,
+    with_softmax_grids,
+    with_softmaxes,
+)
 from accel.frontend.quantize.threads import in_threads
 from accel.util.arrays import Array
 
@@ -78,14 +87,15 @@ def quantize_model(
 class PreparedModel:
     """A float model as far as its quantisation is the same for every scheme.
 
-    ``model`` is folded, and its channels are equalised. ``targets`` are the most that a scheme has, which are
-    ``observed``; ``feedback`` is that of their layers.
+    ``model`` is folded, and its channels are equalised. ``targets`` are the most that most schemes have, which are
+    ``observed``; ``feedback`` is that of their layers. ``samples`` are what it was run on.
     """
 
     model: onnx.ModelProto
     targets: Targets
     observed: Observations
     feedback: Mapping[str, Feedback]
+    samples: Sequence[Sample]
 
 
 def prepare_model(
@@ -115,7 +125,7 @@ def _equalised(model: onnx.ModelProto, samples: Sequence[Sample], directory: Pat
         equalisation.apply()
         targets = find_targets(model)
         count_values(model, targets.activations, samples, observed.add)
-        return PreparedModel(model, targets, observed, observed.feedback())
+        return PreparedModel(model, targets, observed, observed.feedback(), samples)
     kept: dict[str, list[Array]] = {name: [] for name in waiting}
     known = set(targets.activations)
 
@@ -131,7 +141,8 @@ def _equalised(model: onnx.ModelProto, samples: Sequence[Sample], directory: Pat
     factors = equalisation.apply()
     scaled = {name: factors[name].astype(np.float32) for name in kept if name in factors}
     in_threads(lambda name: observed.add(name, [v * scaled[name] if name in scaled else v for v in kept[name]]), kept)
-    return PreparedModel(model, find_targets(model) if factors else targets, observed, observed.feedback())
+    targets = find_targets(model) if factors else targets
+    return PreparedModel(model, targets, observed, observed.feedback(), samples)
 
 
 def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProto:
@@ -147,9 +158,15 @@ def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProt
         targets = find_targets(light, float_products=scheme.float_products, within=within)
     grid, shifts = GRIDS[scheme.scales], scheme.scales == "power of two"
     grids = {name: grid.with_base(base if shifts else 1) for name, base in scale_factors(targets).items()}
-    fixed = frozenset(gelu.result for gelu in gelus)
+    softmaxes = find_softmaxes(light, targets, scheme.softmax_columns) if any(scheme.softmax_columns) else ()
+    fixed = frozenset(gelu.result for gelu in gelus) | {each.result for each in softmaxes}
     shifted = shiftable_tensors(light, targets, scheme.zero_points, fixed)
+    if softmaxes:
+        grids = with_softmax_grids(grids, softmaxes, equal_scale_groups(targets))
     known = prepared.observed.calibrated(grids, method=scheme.method, shifted=shifted)
+    if softmaxes:
+        targets, known = _with_softmaxes(prepared, targets, known, softmaxes, grid)
+        grids |= {each.data: grid for each in softmaxes}
     errors = {} if scheme.by_channel else weight_errors(targets.layers, grids, prepared.feedback)
     if shifts:
         chosen = choose_shift_scales(light, targets, known.losses, errors, grid)
@@ -162,6 +179,23 @@ def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProt
         weights = channel_weight_scales(targets.layers, grids)
     activations = shared_scales(targets, indices, known.losses)
     return Quantiser(light, targets, activations, weights, grids, known.means, prepared.feedback).quantised()
+
+
+def _with_softmaxes(
+    prepared: PreparedModel, targets: Targets, known: Calibrated, softmaxes: Sequence[SoftmaxRows], grid: Grid
+) -> tuple[Targets, Calibrated]:
+    """The targets with what softmaxes read, and what the samples tell of that; its range holds all that counts."""
+    read = {each.data: grid for each in softmaxes}
+    wider = with_softmaxes(replace(targets, layers=(), activations=()), softmaxes)
+    observed = Observations(wider, len(prepared.samples))
+
+    def count(name: str, values: Sequence[Array]) -> None:
+        observed.add(name, [observed_rows(value) for value in values])
+
+    count_values(prepared.model, list(read), prepared.samples, count)
+    losses = observed.calibrated(read, method="minmax", shifted=read).losses
+    losses = softmax_losses(known.losses | losses, softmaxes, grid)
+    return with_softmaxes(targets, softmaxes), replace(known, losses=losses)
 
 
 def ensure_quantised(

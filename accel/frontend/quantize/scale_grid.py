@@ -42,6 +42,7 @@ class Scheme:
         method: how the ranges of activations are chosen.
         float_products: whether products of two activations stay in float32.
         stores_gelu: whether GELU is computed by stores, as integers, so that its results have no zero point.
+        softmax_columns: the least and the most columns of rows of which stores compute softmax; 0 if none do.
     """
 
     scales: Scales = "power of two"
@@ -50,6 +51,7 @@ class Scheme:
     method: CalibrationMethod = "mse"
     float_products: bool = False
     stores_gelu: bool = False
+    softmax_columns: tuple[int, int] = (0, 0)
 
 
 DEFAULT_SCHEME = Scheme()

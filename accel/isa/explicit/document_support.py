@@ -38,6 +38,8 @@ def check_explicit(accelerator: Accelerator) -> None:
             require(instruction.blocks is None, f"{path}.blocks", several)
             largest = "a store of the family explicit takes no windows; an instruction of maxima does"
             require(instruction.windows is None, f"{path}.windows", largest)
+            whole = "a store of the family explicit has no function of rows; instructions that reduce do"
+            require(instruction.rows is None, f"{path}.rows", whole)
         if isinstance(instruction, Copy) and instruction.bus_cycles is not None:
             check_cost(f"{path}.bus_cycles", instruction.bus_cycles, instruction, accelerator, operations.MAX_CYCLES)
         if isinstance(instruction, Compute):

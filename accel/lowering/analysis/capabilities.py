@@ -17,6 +17,7 @@ from tvm import tirx
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Compute, Copy, Layer, takes_windows
+from accel.accelerator.row_functions import RowFunctionName
 from accel.accelerator.semantics import Semantics
 from accel.accelerator.target import Target
 from accel.errors import CompileError
@@ -219,6 +220,17 @@ class Capabilities:
     def stores_gelu(self) -> bool:
         """Whether a store computes I-BERT's integer GELU of accumulators before it scales them."""
         return self.store("int8", Scaling(-0.5, *INT8, gelu=_SOME_GELU)) is not None
+
+    def row_store(self, function: RowFunctionName) -> Copy | None:
+        """The store of a function of whole rows of accumulators that takes several blocks at once, or None."""
+        stores = (each for each in self.accelerator.instructions if isinstance(each, Copy) and each.rows is not None)
+        ours = (each for each in stores if each.memory == self.gemm.dst.memory.name and each.blocks is not None)
+        return next((each for each in ours if each.rows is not None and each.rows.function == function), None)
+
+    @property
+    def stores_softmax(self) -> bool:
+        """Whether a store computes softmax of rows of accumulators."""
+        return self.row_store("softmax") is not None
 
     @cached_property
     def wide_product(self) -> WideProduct | None:

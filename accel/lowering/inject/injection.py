@@ -8,7 +8,7 @@ from typing import Any
 from tvm import ir, tirx
 from tvm_ffi import structural_mutate
 
-from accel.accelerator.instructions import Copy, takes_windows
+from accel.accelerator.instructions import Copy, takes_rows, takes_windows
 from accel.accelerator.semantics import Semantics
 from accel.accelerator.target import Target
 from accel.errors import CompileError
@@ -17,6 +17,7 @@ from accel.lowering.inject.copy_injection import inject_copy
 from accel.lowering.inject.divided_loops import without_divisions
 from accel.lowering.inject.layer_injection import answering, inject_layer
 from accel.lowering.inject.operation_matching import DRAM
+from accel.lowering.inject.row_injection import inject_rows
 from accel.lowering.inject.window_injection import inject_windows
 from accel.lowering.ir.affine_nest import AffineNest, nest_of
 from accel.lowering.ir.function_attributes import FIRST_PRAGMA, NESTS, map_regions
@@ -87,6 +88,9 @@ def _call(pragma: str, nest: AffineNest, target: Target, first: tirx.Expr | None
     ``first`` says when the sum of the nest begins, if it begins by overwriting. Where no instruction does the nest,
     what stands against the copies counts if it touches DRAM.
     """
+    rows = [each for each in target.accelerator.instructions if takes_rows(each)]
+    for copy in (each for each in rows if isinstance(each, Copy) and each.pragma == pragma):
+        return inject_rows(nest, copy, target)  # which has a pragma of its own
     answering: list[Semantics] = [meaning for meaning in target.semantics if meaning.instruction.pragma == pragma]
     copies = [meaning for meaning in answering if isinstance(meaning.instruction, Copy)]
     windows = [meaning for meaning in copies if takes_windows(meaning.instruction)]

@@ -8,11 +8,18 @@ from accel.lowering.kinds.convolution_kind import ConvolutionKind
 from accel.lowering.kinds.elementwise_kind import ElementwiseKind
 from accel.lowering.kinds.pooling_kind import PoolingKind
 from accel.lowering.kinds.region_kind import LaunchKind, PlanRequest, Refusal, RegionKind
+from accel.lowering.kinds.softmax_kind import SoftmaxKind
 from accel.lowering.kinds.vector_kind import VectorKind
 from accel.region.kinds import AnyRegion, Region, TilingOption, VectorRegion
 from accel.region.shapes import RegionShape
 
-KINDS: tuple[RegionKind[Any], ...] = (ConvolutionKind(), AdditionKind(), PoolingKind(), ElementwiseKind())
+KINDS: tuple[RegionKind[Any], ...] = (
+    ConvolutionKind(),
+    AdditionKind(),
+    PoolingKind(),
+    ElementwiseKind(),
+    SoftmaxKind(),
+)
 """In the order in which they are asked to plan a composite."""
 
 OPERATORS = frozenset[str]().union(*(kind.operators for kind in KINDS))

@@ -27,6 +27,7 @@ from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document import rocc_encoding
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.document.loop_layers import loop_layers
+from accel.isa.gemmini.document.normalised_rows import row_softmax, store_softmax
 from accel.isa.gemmini.document.rocc_encoding import IGELU, LATER, ONE, RELU
 
 _WEIGHT_STATIONARY = 1
@@ -74,6 +75,7 @@ def gemmini_accelerator(
             rocc_encoding.config_ex(),
             rocc_encoding.config_st(),
             rocc_encoding.config_norm(compiled=parameters.normalizations),
+            *((rocc_encoding.config_norm_inverse(),) if parameters.normalizations else ()),
             *rocc_encoding.move_instructions(),
             *rocc_encoding.execution(),
             *rocc_encoding.other_instructions(),
@@ -87,6 +89,7 @@ def gemmini_accelerator(
             _load_widened(dim, parameters.wide_columns // dim),
             _store_pooled(dim),
             *((_store_gelu(dim, parameters.wide_columns // dim),) if parameters.normalizations else ()),
+            *_row_stores(parameters),
         ),
         dram=Dram(
             bus_bytes=parameters.dma_bus_bytes,
@@ -97,6 +100,12 @@ def gemmini_accelerator(
         ),
         parameters=parameters.model_dump(exclude_defaults=True),
     )
+
+
+def _row_stores(parameters: GemminiParameters) -> tuple[Copy, ...]:
+    """The stores of functions of rows, where a mvout takes several blocks of one."""
+    blocks = parameters.wide_columns // parameters.dim
+    return (store_softmax(parameters.dim, blocks),) if parameters.normalizations and blocks > 1 else ()
 
 
 def _load(name: str, memory: str, dtype: str, state: int, dim: int, blocks: int = 1) -> Copy:
@@ -307,6 +316,9 @@ def check_gemmini(accelerator: Accelerator) -> None:
     _check_memories(accelerator, like)
     known = {part.name: part for part in like.instructions if isinstance(part, Part)}
     unnamed = {part.name: part for part in rocc_encoding.unnamed_loop_fields()}
+    if _has_whole_config_norm(accelerator):
+        known |= {"config_norm": rocc_encoding.config_norm(compiled=True, whole=True)}
+        known.pop("config_norm_inverse")
     for index, instruction in enumerate(accelerator.instructions):
         at = f"instructions.{index}"
         if isinstance(instruction, Copy):
@@ -317,6 +329,9 @@ def check_gemmini(accelerator: Accelerator) -> None:
         if isinstance(instruction, Copy) and instruction.windows is not None:
             theirs = "a Gemmini's store finds its windows in config_st; expected those of the preset's store_pooled"
             require(instruction.windows == _windows(), f"{at}.windows", theirs)
+        if isinstance(instruction, Copy) and instruction.rows is not None:
+            sent = "a Gemmini's normaliser has its commands in mvout; expected those of the family's store_softmax"
+            require(instruction.rows == row_softmax(), f"{at}.rows", sent)
         if isinstance(instruction, Layer):
             price = "what a loop takes is counted instruction by instruction; leave it out"
             require(instruction.energy is None, f"{at}.energy", price)
@@ -328,6 +343,13 @@ def check_gemmini(accelerator: Accelerator) -> None:
         _check_word(at, instruction, unnamed.get(instruction.name, same) if _is_unnamed(instruction) else same)
     missing = sorted(set(known) - set(LATER) - {instruction.name for instruction in accelerator.instructions})
     require(not missing, "instructions", f"there is no {', '.join(missing)}")
+
+
+def _has_whole_config_norm(accelerator: Accelerator) -> bool:
+    """Whether its config_norm is for both constants, as documents with normalisations had it before softmax."""
+    fields = (field for each in accelerator.instructions if each.name == "config_norm" for field in each.fields)
+    normalises = bool(accelerator.parameters.get("normalizations"))
+    return normalises and any(field.name == "inverse" and field.value is None for field in fields)
 
 
 def _is_unnamed(instruction: Instruction) -> bool:

@@ -110,12 +110,25 @@ def config_st() -> Part:
     )  # fmt: skip
 
 
-def config_norm(*, compiled: bool) -> Part:
-    """Sets the constants of the normalising activations; ``compiled`` programs send signed ones, where they change."""
+def config_norm(*, compiled: bool, whole: bool = False) -> Part:
+    """Sets the constants of the normalising activations; ``compiled`` programs send signed ones, where they change.
+
+    They have ``config_norm_inverse`` for the inverse of ln 2; of a ``whole`` one that is a bit, as it is otherwise.
+    """
+    return _config_norm("config_norm", 0 if compiled and not whole else None, compiled=compiled)
+
+
+def config_norm_inverse() -> Part:
+    """Sets what ``config_norm`` does, but for the inverse of ln 2 in place of ln 2."""
+    return _config_norm("config_norm_inverse", 1, compiled=True)
+
+
+def _config_norm(name: str, inverse: int | None, *, compiled: bool) -> Part:
     kind = "signed" if compiled else "unsigned"
     return part(
-        "config_norm", "store", CONFIG, _subtype(CONFIG_NORM), Spec("statistics", RS1 + 8, 8),
-        Spec("activation_high", RS1 + 16, 1), Spec("only_statistics", RS1 + 17, 1), Spec("inverse", RS1 + 18, 1),
+        name, "store", CONFIG, _subtype(CONFIG_NORM), Spec("statistics", RS1 + 8, 8),
+        Spec("activation_high", RS1 + 16, 1), Spec("only_statistics", RS1 + 17, 1),
+        Spec("inverse", RS1 + 18, 1, value=inverse),
         Spec("q_const", RS1 + 32, 32), Spec("qb", RS2, 32, kind), Spec("qc", RS2 + 32, 32, kind), sticky=compiled,
     )  # fmt: skip
 

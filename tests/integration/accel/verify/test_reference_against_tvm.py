@@ -37,6 +37,8 @@ CASES = {
     "clip": (lambda x: relax.op.clip(x, -128, 127), (INT32,)),
     "clip, float": (lambda x: relax.op.clip(x, -1.5, 126.5), (FLOAT,)),
     "astype": (lambda x: relax.op.astype(x, "int32"), (INT8,)),
+    "max": (lambda x: relax.op.max(x, [1], keepdims=True), (INT32.reshape(2, 7),)),
+    "divide": (relax.op.divide, (FLOAT, np.flip(FLOAT) + np.float32(0.7))),
     "astype, narrowing": (lambda x: relax.op.astype(x, "int8"), (INT32,)),
     "astype, float": (lambda x: relax.op.astype(x, "float32"), (INT32,)),
     "max_pool2d": (lambda x: relax.op.nn.max_pool2d(x, (2, 2), (2, 1), (1, 0, 0, 1)), IMAGES[:1]),

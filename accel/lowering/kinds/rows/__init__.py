@@ -1,0 +1,1 @@
+"""Functions of whole rows: how rows are cut into tiles, what they compute, and their nests."""

@@ -1,0 +1,98 @@
+"""Tiles of rows in the accumulators, for the store that computes softmax of whole rows."""
+
+import math
+from dataclasses import dataclass
+
+from accel.accelerator.instructions import Copy
+from accel.accelerator.row_functions import RowFunction
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.lanewise_capabilities import identity_obstacle
+
+
+@dataclass(frozen=True)
+class RowTiles:
+    """Tiles of so many ``rows`` of so many ``blocks``, of which as many as ``contexts`` are on the chip."""
+
+    rows: int
+    blocks: int
+    contexts: int
+
+
+def softmax_obstacle(capabilities: Capabilities, rows: int, columns: int, octaves: int) -> str:
+    """Returns why no store computes softmax of a matrix, ``2**octaves`` times as large; empty where one does."""
+    found = softmax_tiles(capabilities, rows, columns, octaves)
+    return found if isinstance(found, str) else ""
+
+
+def softmax_tiles(capabilities: Capabilities, rows: int, columns: int, octaves: int) -> RowTiles | str:
+    """Returns how a matrix is cut for the store that computes softmax of its rows; or why it cannot be."""
+    title, gemm, store = capabilities.accelerator.title, capabilities.gemm, capabilities.row_store("softmax")
+    if store is None or store.rows is None:
+        return f"{title} has no store that computes softmax of rows"
+    begins = gemm.zero is not None or gemm.overwrites
+    weighs = not identity_obstacle(capabilities) and capabilities.small and gemm.rows == 1
+    if not weighs or not begins:
+        return f"{title} cannot bring int8 times a weight into its accumulators row by row"
+    if gemm.dst.blocks == 1 or not gemm.results_are_data:
+        return f"the blocks of a row do not lie side by side in the DRAM of {title}"
+    blocks = math.ceil(columns / gemm.out_channels)
+    tile = _row_tile(rows, blocks, store)
+    if tile is None:
+        least = _least(store.rows, gemm.out_channels)
+        return f"{title} computes softmax of rows, but not of {rows} with {columns} columns: {least}"
+    for contexts in (2, 1):
+        found = RowTiles(tile, blocks, contexts)
+        if _fits(found, store, capabilities, apart=octaves > 0):
+            return found
+    return f"rows of {columns} columns do not fit the accumulators of {title}"
+
+
+def softmax_columns(capabilities: Capabilities) -> tuple[int, int]:
+    """Returns the least and the most columns of rows of which a store computes softmax, several at a time; 0 if none.
+
+    With what is summed apart from what is stored the most fill the accumulators.
+    """
+    store, gemm = capabilities.row_store("softmax"), capabilities.gemm
+    if store is None or store.rows is None or store.blocks is None:
+        return 0, 0
+    apart = 2 * (store.blocks.apart or 1) * gemm.dst.elements
+    least, most = store.rows.least_blocks - 1, gemm.dst.memory.depth // apart
+    if softmax_obstacle(capabilities, store.rows.kept, most * gemm.out_channels, 1):
+        return 0, 0
+    return least * gemm.out_channels + 1, most * gemm.out_channels
+
+
+def _least(function: RowFunction, columns: int) -> str:
+    """What rows lack that are too short, or too few."""
+    short = f"a row must have more than {(function.least_blocks - 1) * columns} columns"
+    return f"{short}, and {function.apart} blocks of others come between two passes over it"
+
+
+def _row_tile(rows: int, blocks: int, store: Copy) -> int | None:
+    """The rows of a tile: of all of which the groups of rows, and one a tile beside, are fewest, the largest.
+
+    None where no rows of so many ``blocks`` are taken so.
+    """
+    assert store.rows is not None
+    assert store.blocks is not None
+    most = min(rows, store.blocks.apart or 1)
+    found = [tile for tile in range(1, most + 1) if store.rows.takes(tile, blocks)]
+    taken = {tile: -(-rows // tile) * (_taken(tile, store.rows) + store.rows.kept) for tile in found}
+    return min(found, key=lambda tile: (taken[tile], -tile), default=None)
+
+
+def _taken(rows: int, function: RowFunction) -> int:
+    """The rows that the groups of a tile take, some of them twice where groups do not divide them."""
+    together = min(rows, function.kept)
+    return -(-rows // together) * together
+
+
+def _fits(tiles: RowTiles, store: Copy, capabilities: Capabilities, *, apart: bool) -> bool:
+    """Whether data, the constants, and the accumulators have room; ``apart``: what is summed is not what is stored."""
+    gemm = capabilities.gemm
+    places = tiles.blocks * (1 if store.blocks is None else store.blocks.apart or 1) * gemm.dst.elements
+    used = {gemm.dst.memory.name: tiles.contexts * places * (2 if apart else 1)}
+    data = (tiles.contexts * tiles.blocks + apart) * tiles.rows
+    for operand, count in ((gemm.data, data), (gemm.weights, 1 + apart)):
+        used[operand.memory.name] = used.get(operand.memory.name, 0) + count * operand.elements
+    return capabilities.accelerator.fits(used)
