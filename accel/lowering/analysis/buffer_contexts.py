@@ -47,9 +47,9 @@ def bias_contexts(
 
 def vector_contexts(c: Candidates, conv: Convolution, order: str) -> Int64:
     """Contexts of what each channel has one of: those of the loop over output channels."""
-    contexts = {"stream": 1, "weights": c.contexts, "data": c.result_contexts}[order]
+    contexts: dict[str, int | Int64] = {"stream": 1, "weights": c.contexts, "data": c.result_contexts}
     turns = c.tiles if order == "data" else conv.out_blocks // c.out_blocks
-    return np.asarray(np.minimum(contexts, turns), np.int64)
+    return np.asarray(np.minimum(contexts[order], turns), np.int64)
 
 
 def _loads_accumulators(copy: Copy, memory: str) -> bool:
