@@ -30,10 +30,11 @@ Parts = Mapping[int, Sequence[int]]
 
 _Alike = tuple[VectorProgram, tuple[DoneAlike, ...]]
 _CutAnew = tuple[_Alike, tuple[int, ...] | None, tuple[tuple[int, Sequence[int]], ...], Views]
-_Chosen = tuple[tuple[int, ...], int, tuple[int, ...], bool]
-"""The tiles, the copies of each buffer, the statements whose loops are turned, and whether loads are apart."""
+_Chosen = tuple[tuple[int, ...], int, tuple[int, ...], bool, bool]
+"""The tiles, the copies of each buffer, the statements whose loops are turned, whether loads are apart, and again."""
 
 _MOST_CONTEXTS = 3
+_MOST_AGAIN = 4  # tiles that load what they have in common for themselves: of more it is little that the first waits
 _MOST_TILES = 16  # times as many as the largest tiles that fit: loads and stores overlap but for so little then
 
 
@@ -79,13 +80,18 @@ class BestTiles:
         key = alike, None if order is None else tuple(order), tuple(sorted(parts.items())), views
         if key not in self._known:
             best = _best_tile(program, order, self._target, parts, views)
-            self._known[key] = None if best is None else (best.tile, best.contexts, best.turned, has_loads_apart(best))
+            self._known[key] = None if best is None else _chosen(best)
         chosen = self._known[key]
         if chosen is None:
             return None
-        tile, contexts, turned, apart = chosen
+        tile, contexts, turned, apart, again = chosen
         made = loads_together(program)
-        return replace(loads_apart(made) if apart else made, tile=tile, contexts=contexts, turned=turned)
+        made = loads_apart(made) if apart else made
+        return replace(made, tile=tile, contexts=contexts, turned=turned, loads_again=again)
+
+
+def _chosen(best: VectorProgram) -> _Chosen:
+    return best.tile, best.contexts, best.turned, has_loads_apart(best), best.loads_again
 
 
 def _best_tile(
@@ -135,6 +141,8 @@ def _cheapest(
         if not suits(tile, extents, parts) or any(tile[axis] % count for axis, count in lanes.items()):
             continue
         for way, program in enumerate(ways[cut]):
+            if program.loads_again and _count(extents, tile) > _MOST_AGAIN:
+                continue
             for contexts in _contexts(program, _count(extents, tile), accelerator):
                 if fits(replace(program, contexts=contexts), tile, accelerator):
                     able.setdefault((cut, way, contexts), []).append(tile)
