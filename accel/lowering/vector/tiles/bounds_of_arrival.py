@@ -59,9 +59,10 @@ def bound_of_arrival(needed: Sequence[Needed]) -> float:
 
         latencies of p + i - 1 loads + a(i) * bytes + (1 - a(i - 1)) * work + beginnings
 
-    for each i, and the least over all shares of the largest of these is a bound. As one load brings a part of an operand
-    at most where that lies in pieces, no share is more than so many loads can bring of all. Beginnings are those of an instruction
-    for each statement that is left, of the shortest ones between the operands and the unit, and behind it.
+    for each i, and the least over all shares of the largest of these is a bound. As one load brings a part of an
+    operand at most where that lies in pieces, no share is more than so many loads can bring of all. Beginnings are
+    those of an instruction for each statement that is left, of the shortest ones between the operands and the unit, and
+    behind it.
     """
     graph = _Graph(needed)
     found = [0.0]

@@ -26,7 +26,6 @@ from accel.region.kinds import Views
 from accel.region.vector_program import UNIT, VectorProgram, VectorTensor
 from accel.util.arrays import Float64
 
-
 _ROUNDING = 1e-9  # of shares that are quotients
 
 
