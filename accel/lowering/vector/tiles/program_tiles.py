@@ -131,6 +131,7 @@ def _cheapest(
     accelerator, cycles = target.accelerator, target.derived(ProgramCycles)
     extents = next(iter(uncut.values())).extents
     ways = {cut: [*ways_to_load(program)] for cut, program in uncut.items()}
+    made: dict[tuple[tuple[int, ...], int, int], VectorProgram] = {}  # each once, as it keeps what follows from it
     able: dict[tuple[tuple[int, ...], int, int], list[tuple[int, ...]]] = {}
     few = 0
     for tile in sorted(_tiles(extents, rows), key=lambda tile: _count(extents, tile)):
@@ -144,10 +145,12 @@ def _cheapest(
             if program.loads_again and _count(extents, tile) > _MOST_AGAIN:
                 continue
             for contexts in _contexts(program, _count(extents, tile), accelerator):
-                if fits(replace(program, contexts=contexts), tile, accelerator):
-                    able.setdefault((cut, way, contexts), []).append(tile)
+                key = cut, way, contexts
+                if key not in made:
+                    made[key] = replace(program, contexts=contexts)
+                if fits(made[key], tile, accelerator):
+                    able.setdefault(key, []).append(tile)
                     few = few or _count(extents, tile)
-    made = {(cut, way, contexts): replace(ways[cut][way], contexts=contexts) for cut, way, contexts in able}
     try:
         found = {key: cycles.of_tiles(made[key], tiles, views) for key, tiles in able.items()}
     except CompileError:  # no instruction does a statement, whatever the tiles
