@@ -62,6 +62,7 @@ class VectorProgram:
             those of buffers that blocks alone use.
         stream: an axis that tiles walk in blocks, of as many elements as ``tile`` has of it; None where there is none.
         turned: numbers of the statements of which the last axis is walked outside all others.
+        loads_again: whether each tile loads for itself what all have in common, behind what it needs before that.
     """
 
     kind: ClassVar[str] = "vector"
@@ -74,6 +75,7 @@ class VectorProgram:
     contexts: int
     stream: Stream | None = None
     turned: tuple[int, ...] = ()
+    loads_again: bool = False
 
     @cached_property
     def parsed(self) -> tuple[Statement, ...]:
@@ -135,7 +137,7 @@ class VectorProgram:
     @cached_property
     def shared(self) -> frozenset[str]:
         """The buffers that are loaded once for all tiles, by name."""
-        return loaded_once(self.parsed, self._by_name, self.cut)
+        return frozenset() if self.loads_again else loaded_once(self.parsed, self._by_name, self.cut)
 
 
 def loaded_once(

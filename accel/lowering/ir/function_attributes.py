@@ -226,11 +226,9 @@ def dump_region(region: AnyRegion) -> str:
 
 
 def _program_fields(program: VectorProgram) -> dict[str, Any]:
-    """The fields of a program; without the stream of one that has none, and without turned loops if there are none."""
-    left_out = {"stream"} if program.stream is None else set[str]()
-    fields: dict[str, Any] = _PROGRAM.dump_python(
-        program, exclude=left_out if program.turned else left_out | {"turned"}
-    )
+    """The fields of a program, without those that say nothing: of no stream, no turned loops, no loads again."""
+    kept = {"stream": program.stream is not None, "turned": bool(program.turned), "loads_again": program.loads_again}
+    fields: dict[str, Any] = _PROGRAM.dump_python(program, exclude={name for name, said in kept.items() if not said})
     return fields
 
 

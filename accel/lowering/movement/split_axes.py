@@ -54,6 +54,7 @@ def with_split_axes(region: VectorRegion) -> VectorRegion | None:
         statements=tuple(_statements(program, numbers)),
         contexts=1,
         turned=(),
+        loads_again=False,
     )
     known = [*region.views, *[None] * (len(program.in_dram) - len(region.views))]
     views = (_split(view, program, tensor, pieces) for tensor, view in zip(program.in_dram, known, strict=True))

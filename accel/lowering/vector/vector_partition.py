@@ -40,6 +40,7 @@ from accel.lowering.vector.covers.key_blocks import Part, joined, moves, product
 from accel.lowering.vector.covers.operator_covers import OperatorCovers
 from accel.lowering.vector.fewer_statements import in_fewer_statements
 from accel.lowering.vector.inlined_conditions import BOOL, Conditions
+from accel.lowering.vector.load_order import with_loads_in_order
 from accel.lowering.vector.program_groups import Group, MisfitError
 from accel.lowering.vector.tiles.priced_tiles import dram_bytes, priced_programs
 from accel.lowering.vector.tiles.program_buffers import Statements, placed_alike, sums_products
@@ -51,6 +52,7 @@ from accel.region.kinds import Prices, Region, VectorRegion
 from accel.region.vector_program import VectorProgram
 
 _TRIED_TILINGS = 4  # of attention over blocks of keys, that are timed
+_FEW = 4  # tiles of a program that gains by the order of its loads
 _IMAGE = 4  # axes of what lies in tiles, of channels and pixels
 
 
@@ -423,10 +425,21 @@ class _Placement:
         if not found:
             program = self._cut(statements)
             assert program is not None, "the smallest tile fits"
-            return program
+            return self._in_load_order(statements, program)
         cycles = self._priced([VectorRegion(program) for _, program in found])
         known = [(price, number) for number, price in enumerate(cycles) if price is not None]
         return found[min(known)[1] if known else 0][1]
+
+    def _in_load_order(self, statements: Statements, program: VectorProgram) -> VectorProgram:
+        """The program, or one of the same statements whose first loads are those that the most work waits for.
+
+        Few tiles gain by it what the first and the last wait less. Of many that is little, and the order in which
+        copies take turns on the bus tells more.
+        """
+        if math.prod(-(-extent // part) for extent, part in zip(program.extents, program.tile, strict=True)) > _FEW:
+            return program
+        ordered = with_loads_in_order(statements)
+        return program if ordered == statements else self._cut(ordered) or program
 
     def _cut(self, statements: Statements) -> VectorProgram | None:
         """A program in its best tiles, which are those of one that differs in numbers alone; None if none fit."""

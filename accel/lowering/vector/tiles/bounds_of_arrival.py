@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from accel.expression.syntax_tree import Statement
 
 _HALVINGS = 40  # of an interval of cycles
+_ROUNDING = 1e-9  # of shares that are quotients
 _MOST_LOADS = 64  # behind the first ones; with more of them all is supposed to have come in time
 
 
@@ -26,6 +27,7 @@ class Needed:
         least: the shortest instruction.
         bus: cycles on a bus that units share, of what copies.
         latency: of a load, before it is on the bus; None of what is no load.
+        at_once: the largest share of a tensor that one instruction copies.
     """
 
     statement: Statement
@@ -35,6 +37,7 @@ class Needed:
     least: float
     bus: float = 0.0
     latency: float | None = None
+    at_once: float = 1.0
 
     @property
     def loads(self) -> bool:
@@ -56,8 +59,10 @@ def bound_of_arrival(needed: Sequence[Needed]) -> float:
 
         latencies of p + i - 1 loads + a(i) * bytes + (1 - a(i - 1)) * work + beginnings
 
-    for each i, and the least over all shares of the largest of these is a bound. Beginnings are those of an instruction
-    for each statement that is left, of the shortest ones between the operands and the unit, and behind it.
+    for each i, and the least over all shares of the largest of these is a bound. As one load brings a part of an
+    operand at most where that lies in pieces, no share is more than so many loads can bring of all. Beginnings are
+    those of an instruction for each statement that is left, of the shortest ones between the operands and the unit, and
+    behind it.
     """
     graph = _Graph(needed)
     found = [0.0]
@@ -68,6 +73,7 @@ def bound_of_arrival(needed: Sequence[Needed]) -> float:
                 sum(needed[load].begin for load in loads),
                 min(needed[load].begin for load in loads),
                 sum(needed[load].work for load in loads),
+                tuple(_shares([needed[load].at_once for load in loads])),
             )
             for own in _by_unit(behind, needed).values():
                 head = min(graph.between(pivot, number) for number in own)
@@ -108,17 +114,37 @@ def _by_unit(numbers: Iterable[int], needed: Sequence[Needed]) -> Mapping[str, l
     return found
 
 
+def _shares(at_once: Sequence[float]) -> Iterator[float]:
+    """Yields the largest share of all operands that is there after a load of each, after one more, and so on to all.
+
+    Loads go where least is there: after ``n`` loads of an operand that is ``n`` times what one brings.
+    """
+    loads = [1] * len(at_once)
+    for _ in range(_MOST_LOADS):
+        there = [number * share for number, share in zip(loads, at_once, strict=True)]
+        least = min(there)
+        if least >= 1.0 - _ROUNDING:
+            yield 1.0
+            return
+        yield least
+        loads[there.index(least)] += 1
+
+
 @dataclass(frozen=True)
 class _Arriving:
-    """Operands that one unit loads: latencies of a load of each, of a further load, and cycles of their bytes."""
+    """Operands that one unit loads: latencies of a load of each, of a further load, and cycles of their bytes.
+
+    ``shares``: the largest that are there after a load of each, and after each one more, to all of them.
+    """
 
     first: float
     further: float
     moved: float
+    shares: tuple[float, ...]
 
     def least(self, work: float, rest: float) -> float:
         """The least cycles in which ``work`` is done as operands come, and ``rest`` whenever they have come."""
-        low, high = 0.0, self.first + self.moved + work + rest
+        low, high = 0.0, self.first + self.further * (len(self.shares) - 1) + self.moved + work + rest
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (low, middle) if self._is_enough(middle, work, rest) else (middle, high)
@@ -127,13 +153,15 @@ class _Arriving:
     def _is_enough(self, cycles: float, work: float, rest: float) -> bool:
         """Whether all can have come in time: as much as may with each load, as more lets the next have more."""
         share, loaded = 0.0, self.first
-        for _ in range(_MOST_LOADS):
+        for number in range(_MOST_LOADS):
             left = cycles - rest - loaded - (1 - share) * work
             if left < self.moved and left <= share * self.moved:  # no more than was there
                 return False
-            if left >= self.moved:
+            share = 1.0 if left >= self.moved else left / self.moved
+            share = min(share, self.shares[number]) if number < len(self.shares) else share
+            if share >= 1.0:
                 return True
-            share, loaded = left / self.moved, loaded + self.further
+            loaded += self.further
         return True
 
 

@@ -23,8 +23,10 @@ from accel.lowering.kinds.program_operations import ProgramOperations
 from accel.lowering.vector.tiles.bounds_of_arrival import Needed, bound_of_arrival, bound_of_bus
 from accel.region.affine_view import AffineView
 from accel.region.kinds import Views
-from accel.region.vector_program import UNIT, VectorProgram
+from accel.region.vector_program import UNIT, VectorProgram, VectorTensor
 from accel.util.arrays import Float64
+
+_ROUNDING = 1e-9  # of shares that are quotients
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,9 @@ def program_bound(program: VectorProgram, target: Target, views: Views = ()) -> 
             least, first_beats = _cost_of_copy(instruction, 1, accelerator)
             latency = least - first_beats if instruction.direction == "load" else None
             work, begin = max(cycles - least, 0.0), max(least - 1, 0.0)
-            needed.append(Needed(statement, instruction.unit, work, begin, least, beats, latency))
+            at_once = _most_at_once(lying.get(_in_dram(statement, program).name), instruction)
+            cycles += (math.ceil(1 / at_once - _ROUNDING) - 1) * begin
+            needed.append(Needed(statement, instruction.unit, work, begin, least, beats, latency, at_once))
         else:
             assert isinstance(instruction, Compute)
             written = meaning.typed.statement.target.name
@@ -101,12 +105,55 @@ def _copied(
     accelerator: Accelerator,
 ) -> tuple[float, float]:
     """Cycles of one copy of a whole tensor, and those on a bus that units share."""
-    names = (statement.target.name, *statement.operands)
-    tensor = next(each for each in map(program.tensor, names) if not each.memory)
+    tensor = _in_dram(statement, program)
     scalars = math.prod(program.extents[axis] for axis in tensor.axes if axis != UNIT)
     view = lying.get(tensor.name)
     rows = 1 if view is None or copy.dimensions else scalars // _side_by_side(view)
     return _cost_of_copy(copy, scalars * np.dtype(tensor.dtype).itemsize, accelerator, rows)
+
+
+def _in_dram(statement: Statement, program: VectorProgram) -> VectorTensor:
+    """The tensor that a copy has in DRAM."""
+    names = (statement.target.name, *statement.operands)
+    return next(each for each in map(program.tensor, names) if not each.memory)
+
+
+def most_at_once(view: AffineView) -> float:
+    """Returns the largest share of a view's elements that rows of one length at one step can be, and nothing else.
+
+    Elements lie in runs, and runs in I blocks of J runs each, of S elements from the first to the last, with G elements
+    between two blocks. As there are gaps between runs, a row lies within one. Rows of one block are 1 / I of all at
+    most. Of rows in several blocks two neighbours have a gap between them, so that the step is more than G: no block
+    has more than q = (S - 1) / (G + 1) + 1 of them, rounded down, which is q / J of all. Runs at one step are as many
+    blocks of one run. Of what touches or lies over itself nothing is said: 1.
+    """
+    atoms = (atom for dimension in view.atoms for atom in dimension)
+    run, levels = 1, list[tuple[int, int]]()
+    for stride, extent in sorted(zip(map(abs, view.strides), atoms, strict=True)):
+        if extent == 1 or stride == 0:
+            continue
+        if not levels and stride == run:
+            run *= extent
+        elif levels and stride == math.prod(levels[-1]):
+            levels[-1] = levels[-1][0], levels[-1][1] * extent
+        else:
+            levels.append((stride, extent))
+    span, spans = run, list[int]()
+    for stride, extent in levels:
+        if stride <= span:
+            return 1.0
+        spans.append(span)
+        span += (extent - 1) * stride
+    if len(levels) < 2:
+        return 1.0
+    *inner, (step, blocks) = levels
+    most = (spans[-1] - 1) // (step - spans[-1] + 1) + 1
+    return max(1 / blocks, min(most / math.prod(extent for _, extent in inner), 1.0))
+
+
+def _most_at_once(view: AffineView | None, copy: Copy) -> float:
+    """The largest share of a tensor that an instruction can copy; 1 of one that has more than rows at a step."""
+    return 1.0 if view is None or copy.dimensions or copy.blocks is not None else most_at_once(view)
 
 
 def _side_by_side(view: AffineView) -> int:

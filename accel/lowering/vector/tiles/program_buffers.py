@@ -114,11 +114,16 @@ def loads_together(program: VectorProgram) -> VectorProgram:
 
 
 def ways_to_load(program: VectorProgram) -> Iterator[VectorProgram]:
-    """Yields a program whose loads come into buffers that have been used, then one whose loads do not."""
-    together = loads_together(program)
-    yield together
-    if (apart := loads_apart(together)) is not together:
-        yield apart
+    """Yields a program whose loads come into buffers that have been used, then one whose loads do not.
+
+    Of each the one in which all tiles share what they have in common comes first, then that whose tiles load it again.
+    """
+    together = replace(loads_together(program), loads_again=False)
+    apart = loads_apart(together)
+    for way in (together,) if apart is together else (together, apart):
+        yield way
+        if way.shared and way.stream is None:
+            yield replace(way, loads_again=True)
 
 
 class _Buffers:

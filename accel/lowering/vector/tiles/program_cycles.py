@@ -108,23 +108,25 @@ class ProgramCycles:
     def _cycles(self, program: VectorProgram, steps: Sequence[_Step], tile: Sequence[int], least: float) -> float:
         """The cycles of a program, each of whose further tiles takes ``least`` at least."""
         counts = [extent // part for extent, part in zip(program.extents, tile, strict=True)]
-        first = self._tile(steps, tile, program.contexts)
+        first = self._tile(steps, tile, program)
         total = first.alone + (math.prod(counts) - 1) * max(first.further, least)
         rest = [extent % part or part for extent, part in zip(program.extents, tile, strict=True)]
         shorter = [axis for axis, part in enumerate(rest) if part != tile[axis]]
         if shorter:
             times = math.prod(count for axis, count in enumerate(counts) if axis not in shorter)
-            total += times * self._tile([step for step in steps if not step.once], rest, program.contexts).further
+            total += times * self._tile([step for step in steps if not step.once], rest, program).further
         return total
 
-    def _tile(self, steps: Sequence[_Step], tile: Sequence[int], contexts: int) -> "_TileCycles":
-        """What a tile takes: alone, and behind others."""
+    def _tile(self, steps: Sequence[_Step], tile: Sequence[int], program: VectorProgram) -> "_TileCycles":
+        """What a tile of a program takes: alone, and behind others."""
+        contexts = program.contexts
         units: dict[str, float] = {}
         ready: dict[str, float] = {}
         read: dict[str, float] = {}
         begun: dict[str, float] = {}
         busy: dict[str, float] = {}
         bus: dict[str, float] = {}
+        latency: dict[str, float] = {}
         for step in steps:
             cycles, beats = self._form_cycles(step.form, tile)
             buffers = (step.writes, *step.reads)
@@ -138,10 +140,15 @@ class ProgramCycles:
                 begun.setdefault(step.writes, start)
                 busy[step.unit] = busy.get(step.unit, 0.0) + cycles
                 bus[step.unit] = bus.get(step.unit, 0.0) + beats
+                if beats:
+                    latency[step.unit] = max(latency.get(step.unit, 0.0), cycles - beats)
         held = [(max(ready[name], read.get(name, 0.0)) - start) / contexts for name, start in begun.items()]
         waits = max(*held, sum(bus.values()))
         if contexts < _ROOMY and sum(map(bool, bus.values())) > 1:
             waits += min(filter(None, bus.values())) * _HELD_UP
+        if program.loads_again:  # short loads wait for stores, and one of them at a time for its answer
+            beats = sum(bus.values())
+            waits = max(waits, *(busy[unit] + beats - bus[unit] - each for unit, each in latency.items()))
         further = max(*busy.values(), waits)
         return _TileCycles(max(units.values()), further)
 

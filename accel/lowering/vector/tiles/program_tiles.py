@@ -30,10 +30,11 @@ Parts = Mapping[int, Sequence[int]]
 
 _Alike = tuple[VectorProgram, tuple[DoneAlike, ...]]
 _CutAnew = tuple[_Alike, tuple[int, ...] | None, tuple[tuple[int, Sequence[int]], ...], Views]
-_Chosen = tuple[tuple[int, ...], int, tuple[int, ...], bool]
-"""The tiles, the copies of each buffer, the statements whose loops are turned, and whether loads are apart."""
+_Chosen = tuple[tuple[int, ...], int, tuple[int, ...], bool, bool]
+"""The tiles, the copies of each buffer, the statements whose loops are turned, whether loads are apart, and again."""
 
 _MOST_CONTEXTS = 3
+_MOST_AGAIN = 4  # tiles that load what they have in common for themselves: of more it is little that the first waits
 _MOST_TILES = 16  # times as many as the largest tiles that fit: loads and stores overlap but for so little then
 
 
@@ -79,13 +80,18 @@ class BestTiles:
         key = alike, None if order is None else tuple(order), tuple(sorted(parts.items())), views
         if key not in self._known:
             best = _best_tile(program, order, self._target, parts, views)
-            self._known[key] = None if best is None else (best.tile, best.contexts, best.turned, has_loads_apart(best))
+            self._known[key] = None if best is None else _chosen(best)
         chosen = self._known[key]
         if chosen is None:
             return None
-        tile, contexts, turned, apart = chosen
+        tile, contexts, turned, apart, again = chosen
         made = loads_together(program)
-        return replace(loads_apart(made) if apart else made, tile=tile, contexts=contexts, turned=turned)
+        made = loads_apart(made) if apart else made
+        return replace(made, tile=tile, contexts=contexts, turned=turned, loads_again=again)
+
+
+def _chosen(best: VectorProgram) -> _Chosen:
+    return best.tile, best.contexts, best.turned, has_loads_apart(best), best.loads_again
 
 
 def _best_tile(
@@ -125,6 +131,7 @@ def _cheapest(
     accelerator, cycles = target.accelerator, target.derived(ProgramCycles)
     extents = next(iter(uncut.values())).extents
     ways = {cut: [*ways_to_load(program)] for cut, program in uncut.items()}
+    made: dict[tuple[tuple[int, ...], int, int], VectorProgram] = {}  # each once, as it keeps what follows from it
     able: dict[tuple[tuple[int, ...], int, int], list[tuple[int, ...]]] = {}
     few = 0
     for tile in sorted(_tiles(extents, rows), key=lambda tile: _count(extents, tile)):
@@ -135,11 +142,15 @@ def _cheapest(
         if not suits(tile, extents, parts) or any(tile[axis] % count for axis, count in lanes.items()):
             continue
         for way, program in enumerate(ways[cut]):
+            if program.loads_again and _count(extents, tile) > _MOST_AGAIN:
+                continue
             for contexts in _contexts(program, _count(extents, tile), accelerator):
-                if fits(replace(program, contexts=contexts), tile, accelerator):
-                    able.setdefault((cut, way, contexts), []).append(tile)
+                key = cut, way, contexts
+                if key not in made:
+                    made[key] = replace(program, contexts=contexts)
+                if fits(made[key], tile, accelerator):
+                    able.setdefault(key, []).append(tile)
                     few = few or _count(extents, tile)
-    made = {(cut, way, contexts): replace(ways[cut][way], contexts=contexts) for cut, way, contexts in able}
     try:
         found = {key: cycles.of_tiles(made[key], tiles, views) for key, tiles in able.items()}
     except CompileError:  # no instruction does a statement, whatever the tiles

@@ -78,6 +78,45 @@ def gate(rows: int, columns: int) -> VectorProgram:
     )
 
 
+def norm(rows: int, columns: int) -> VectorProgram:
+    """A layer norm of int8 into int8 with a scale and an offset of columns, uncut."""
+    at = "[a0, a1]"
+    images = (VectorTensor("x", "int8", (0, 1)), VectorTensor("z", "float32", (1,)), VectorTensor("w", "float32", (1,)))
+    return VectorProgram(
+        extents=(rows, columns),
+        tile=(rows, columns),
+        tensors=(
+            *images,
+            VectorTensor("y", "int8", (0, 1)),
+            *(VectorTensor(name, "float32", (0, 1), "v") for name in ("b0", "b5")),
+            *(VectorTensor(name, "float32", (0,), "v") for name in ("b3", "b4")),
+            *(VectorTensor(name, "float32", (1,), "v") for name in ("b1", "b2")),
+        ),
+        results=1,
+        statements=(
+            f"b0{at} = f32(x{at})",
+            f"b0{at} = b0{at} * 0.04",
+            "b1[a1] = z[a1]",
+            "b2[a1] = w[a1]",
+            "b3[a0] = 0.0",
+            f"b3[a0] += b0{at}",
+            f"b3[a0] = b3[a0] / {float(columns)}",
+            "b4[a0] = 0.0",
+            f"b0{at} = b0{at} - b3[a0]",
+            f"b5{at} = b0{at} * b0{at}",
+            f"b4[a0] += b5{at}",
+            f"b4[a0] = b4[a0] / {float(columns)}",
+            "b4[a0] = rsqrt(b4[a0])",
+            f"b0{at} = b0{at} * b4[a0]",
+            f"b0{at} = b0{at} * b1[a1]",
+            f"b0{at} = b0{at} + b2[a1]",
+            f"b0{at} = b0{at} / 0.04",
+            f"y{at} = i8(max(min(rint(b0{at}), 127.0), -128.0))",
+        ),
+        contexts=1,
+    )
+
+
 def clock(program: VectorProgram, target: Target) -> int:
     lowered, arranged = lower_region(VectorRegion(program), target), arrangement_of(target.accelerator)
     assert lowered is not None
@@ -110,6 +149,17 @@ def test_a_second_load_does_not_wait_for_what_the_first_is_used_for(npu: Target,
     waiting = loads_together(found)
     assert clock(waiting, npu) > 1.1 * clock(found, npu)
     assert npu.derived(ProgramCycles).of(waiting) == pytest.approx(clock(waiting, npu), rel=0.1)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(256, 32), (64, 64), (128, 128)])
+def test_few_tiles_load_what_they_share_behind_what_they_need_first(npu: Target, rows: int, columns: int) -> None:
+    """Would catch norms that wait for scales and offsets before their first rows, or stay in one tile for that."""
+    found = npu.derived(BestTiles).of(norm(rows, columns), None, {})
+    assert found is not None
+    assert found.loads_again
+    assert program_bound(found, npu).cycles <= clock(found, npu) <= 1.3 * program_bound(found, npu).cycles
+    assert clock(found, npu) < 0.95 * clock(replace(found, loads_again=False), npu)
+    assert npu.derived(ProgramCycles).of(found) == pytest.approx(clock(found, npu), rel=0.05)
 
 
 def test_a_bound_is_of_lanes_or_of_bytes(npu: Target) -> None:

@@ -1,8 +1,10 @@
 """Bounds of programs whose operands arrive in pieces, against programs in random pieces that are walked one by one.
 
-It would catch a bound that some program goes below: of pieces of unlike sizes, in another order, of a short last one.
+It would catch a bound that some program goes below: of pieces of unlike sizes, in another order, of a short last one,
+of operands of which a load brings a part at most.
 """
 
+import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -29,14 +31,19 @@ def needed_of(texts: Sequence[str], rng: random.Random) -> list[Needed]:
         loads, stores = bool({"x", "z"} & set(statement.operands)), statement.target.name == "y"
         unit = "load" if loads else "store" if stores else "vector"
         begin, work = rng.choice([0.0, 6.0, 100.0]), rng.uniform(1, 400)
-        found.append(Needed(statement, unit, work, begin, begin, latency=begin if loads else None))
+        at_once = rng.choice([1.0, 1.0, 1 / 2, 1 / 7]) if loads else 1.0
+        found.append(Needed(statement, unit, work, begin, begin, latency=begin if loads else None, at_once=at_once))
     return found
 
 
-def pieces(rng: random.Random) -> list[Piece]:
-    """Random parts of all elements, in a random order."""
+def pieces(rng: random.Random, at_once: float) -> list[Piece]:
+    """Random parts of all elements, in a random order, none larger than ``at_once``."""
     cuts = sorted(rng.random() ** 2 for _ in range(rng.choice([0, 0, 1, 2, 5])))
-    found = list(zip([0.0, *cuts], [*cuts, 1.0], strict=True))
+    found = list[Piece]()
+    for low, high in zip([0.0, *cuts], [*cuts, 1.0], strict=True):
+        whole = int((high - low) / at_once - 1e-9)
+        ends = [low, *(low + at_once * (number + 1) for number in range(whole)), high]
+        found += itertools.pairwise(ends)
     rng.shuffle(found)
     return found
 
@@ -63,7 +70,8 @@ def ready_at(piece: Piece, made: Sequence[tuple[Piece, float]]) -> float:
 
 def walked(needed: Sequence[Needed], rng: random.Random) -> float:
     """The cycles of a program in random pieces: each starts when its unit is free and what it reads has been made."""
-    sources, left = sources_of(needed), [(number, piece) for number in range(len(needed)) for piece in pieces(rng)]
+    sources = sources_of(needed)
+    left = [(number, piece) for number, each in enumerate(needed) for piece in pieces(rng, each.at_once)]
     done: list[list[tuple[Piece, float]]] = [[] for _ in needed]
     free = dict.fromkeys((each.unit for each in needed), 0.0)
     while left:
@@ -95,3 +103,15 @@ def test_two_operands_by_hand() -> None:
     ]
     assert bound_of_arrival(needed) == pytest.approx(220 + 26 + 1, abs=0.01)
     assert bound_of_bus(needed) == 200 + 30
+
+
+def test_an_operand_in_two_parts_by_hand() -> None:
+    """Of a load of 100 + 10 cycles that brings half at most the second half's 20 cycles of work are left behind it."""
+    texts = ("b[a0] = x[a0]", "b[a0] = exp(b[a0])", "y[a0] = b[a0]")
+    load, work, store = (parse_statement(text) for text in texts)
+    needed = [
+        Needed(load, "load", 10, 100, 101, 10, 100, at_once=1 / 2),
+        Needed(work, "vector", 40, 6, 6),
+        Needed(store, "store", 4, 0, 1, 4),
+    ]
+    assert bound_of_arrival(needed) == pytest.approx(200 + 10 + 20 + 6 + 1, abs=0.01)
