@@ -142,8 +142,6 @@ def _cheapest(
         if not suits(tile, extents, parts) or any(tile[axis] % count for axis, count in lanes.items()):
             continue
         for way, program in enumerate(ways[cut]):
-            if program.loads_again and _count(extents, tile) > _MOST_AGAIN:
-                continue
             for contexts in _contexts(program, _count(extents, tile), accelerator):
                 key = cut, way, contexts
                 if key not in made:
@@ -170,8 +168,10 @@ def _contexts(program: VectorProgram, tiles: int, accelerator: Accelerator) -> S
     """How many copies of each buffer may be worth their place.
 
     With three a tile loads while the one before computes, and the one before that is still stored. What waits for
-    tokens waits for two.
+    tokens waits for two. None are where too many tiles would load again what they have in common.
     """
+    if program.loads_again and tiles > _MOST_AGAIN:
+        return ()
     if isinstance(accelerator.synchronisation, TokenSync) or tiles < _MOST_CONTEXTS:
         return (program.contexts,)
     return (program.contexts, _MOST_CONTEXTS)
