@@ -142,8 +142,6 @@ def _cheapest(
         if not suits(tile, extents, parts) or any(tile[axis] % count for axis, count in lanes.items()):
             continue
         for way, program in enumerate(ways[cut]):
-            if program.loads_again and _count(extents, tile) > _MOST_AGAIN:
-                continue
             for contexts in _contexts(program, _count(extents, tile), accelerator):
                 key = cut, way, contexts
                 if key not in made:
@@ -167,11 +165,13 @@ def _cheapest(
 
 
 def _contexts(program: VectorProgram, tiles: int, accelerator: Accelerator) -> Sequence[int]:
-    """How many copies of each buffer may be worth their place.
+    """How many copies of each buffer may be worth their place; none of many tiles that load again what they share.
 
     With three a tile loads while the one before computes, and the one before that is still stored. What waits for
     tokens waits for two.
     """
+    if program.loads_again and tiles > _MOST_AGAIN:
+        return ()
     if isinstance(accelerator.synchronisation, TokenSync) or tiles < _MOST_CONTEXTS:
         return (program.contexts,)
     return (program.contexts, _MOST_CONTEXTS)
