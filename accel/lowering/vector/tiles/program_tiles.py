@@ -165,7 +165,7 @@ def _cheapest(
 
 
 def _contexts(program: VectorProgram, tiles: int, accelerator: Accelerator) -> Sequence[int]:
-    """How many copies of each buffer may be worth their place.
+    """How many copies of each buffer may be worth their place; none of many tiles that load again what they share.
 
     With three a tile loads while the one before computes, and the one before that is still stored. What waits for
     tokens waits for two. None are where too many tiles would load again what they have in common.
