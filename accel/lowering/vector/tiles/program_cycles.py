@@ -143,12 +143,12 @@ class ProgramCycles:
                 if beats:
                     latency[step.unit] = max(latency.get(step.unit, 0.0), cycles - beats)
         held = [(max(ready[name], read.get(name, 0.0)) - start) / contexts for name, start in begun.items()]
-        waits = max(*held, sum(bus.values()))
+        waits = max([*held, sum(bus.values())])
         if contexts < _ROOMY and sum(map(bool, bus.values())) > 1:
             waits += min(filter(None, bus.values())) * _HELD_UP
         if program.loads_again:  # short loads wait for stores, and one of them at a time for its answer
             beats = sum(bus.values())
-            waits = max(waits, *(busy[unit] + beats - bus[unit] - each for unit, each in latency.items()))
+            waits = max([waits, *(busy[unit] + beats - bus[unit] - each for unit, each in latency.items())])
         further = max(*busy.values(), waits)
         return _TileCycles(max(units.values()), further)
 
