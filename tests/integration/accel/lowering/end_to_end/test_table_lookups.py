@@ -17,6 +17,7 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.report.documents.report_documents import Report
+from tests.helpers.marking import rest_slow
 
 FUNCTIONS = ("Tanh", "Elu", "Softplus")
 
@@ -110,8 +111,7 @@ def run(size: int, lanes: int, folder: Path) -> Report:
     return run_model(path, machine(lanes), Options(trace=False), folder)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("size", "lanes"), [(24, 1), (16, 16)])
+@pytest.mark.parametrize(("size", "lanes"), rest_slow([(16, 16), (24, 1)]))
 def test_each_function_has_its_table(size: int, lanes: int, tmp_path: Path) -> None:
     """Catches tables that two layers share, one that is loaded for the first tile alone, and a host step between."""
     report = run(size, lanes, tmp_path)
