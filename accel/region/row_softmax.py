@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 from accel.region.shapes import PackedActivation
 
+INVERSE_BITS = 16  # that a product with the inverse of ln 2 has behind the point
 UNIT = 127
 """What a result of 1 is, times ``2**octaves``."""
 

@@ -205,18 +205,21 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
         _check_blocks(f"{path}.blocks", copy, copy.blocks, accelerator)
     if copy.windows is not None:
         _check_windows(f"{path}.windows", copy)
-        own = f"{copy.pragma} is another instruction's too; a store of windows needs a pragma of its own"
-        others = (each for each in accelerator.instructions if isinstance(each, Copy | Compute | Layer))
-        require(sum(each.pragma == copy.pragma for each in others) == 1, f"{path}.pragma", own)
+        _check_own_pragma(path, copy, "windows", accelerator)
     if copy.rows is not None:
         _check_rows(f"{path}.rows", copy, copy.rows, accelerator)
-        own = f"{copy.pragma} is another instruction's too; a store of rows needs a pragma of its own"
-        others = (each for each in accelerator.instructions if isinstance(each, Copy | Compute | Layer))
-        require(sum(each.pragma == copy.pragma for each in others) == 1, f"{path}.pragma", own)
+        _check_own_pragma(path, copy, "rows", accelerator)
     with together() as apart:
         for name, operand in copy.operands.items():
             with apart():
                 _check_copy_operand(f"{path}.operands.{name}", name, operand, copy, accelerator)
+
+
+def _check_own_pragma(path: str, copy: Copy, what: str, accelerator: Accelerator) -> None:
+    """Refuse a store of ``what`` whose pragma another instruction has."""
+    own = f"{copy.pragma} is another instruction's too; a store of {what} needs a pragma of its own"
+    others = (each for each in accelerator.instructions if isinstance(each, Copy | Compute | Layer))
+    require(sum(each.pragma == copy.pragma for each in others) == 1, f"{path}.pragma", own)
 
 
 def _check_windows(path: str, copy: Copy) -> None:

@@ -19,9 +19,7 @@ from accel.frontend.integer_recovery.composite_functions import (
 )
 from accel.region.composite_attributes import CompositeAttributes
 from accel.region.epilogue import INT8
-from accel.region.row_softmax import UNIT, IntegerSoftmax
-
-_INVERSE_BITS = 16
+from accel.region.row_softmax import INVERSE_BITS, UNIT, IntegerSoftmax
 
 
 def softmax(nodes: Sequence[str], shape: Shape, integers: IntegerSoftmax) -> relax.Function:
@@ -49,7 +47,7 @@ def softmax(nodes: Sequence[str], shape: Shape, integers: IntegerSoftmax) -> rel
 def _exponential(builder: relax.BlockBuilder, below: relax.Expr, integers: IntegerSoftmax) -> relax.Var:
     above = builder.emit(relax.op.subtract(int32(0), below))
     product = builder.emit(relax.op.multiply(above, int32(integers.inverse)))
-    halvings = builder.emit(relax.op.right_shift(product, int32(_INVERSE_BITS)))
+    halvings = builder.emit(relax.op.right_shift(product, int32(INVERSE_BITS)))
     rest = builder.emit(relax.op.add(below, builder.emit(relax.op.multiply(halvings, int32(integers.ln2)))))
     root = builder.emit(relax.op.add(rest, int32(integers.b)))
     parabola = builder.emit(relax.op.add(builder.emit(relax.op.multiply(root, root)), int32(integers.c)))

@@ -8,11 +8,10 @@ import math
 
 import numpy as np
 
-from accel.region.row_softmax import UNIT, IntegerSoftmax
+from accel.region.row_softmax import INVERSE_BITS, UNIT, IntegerSoftmax
 from accel.util.arrays import Float64, Int64
 
 _A, _B, _C = 0.3585, 1.353, 0.344  # exp(p) is near A * ((p + B)**2 + C / A), p from -ln 2 to 0
-_INVERSE_BITS = 16
 _MOST_HALVINGS = 31
 _INT32_MAX = (1 << 31) - 1
 _WEIGHTS = range(1, 128)
@@ -58,19 +57,19 @@ def _constants(scale: float, weight: int, octaves: int) -> IntegerSoftmax | None
     if ln2 < 1:
         return None
     b, c = round(_B / unit), round(_C / _A / unit**2)
-    return IntegerSoftmax(weight, ln2, (1 << _INVERSE_BITS) // ln2, b, c, octaves)
+    return IntegerSoftmax(weight, ln2, (1 << INVERSE_BITS) // ln2, b, c, octaves)
 
 
 def exponentials(below: Int64, softmax: IntegerSoftmax) -> Int64:
     """Returns the integers of exp of numbers that are so far ``below`` 0, in units of the constants."""
-    halvings = below * softmax.inverse >> _INVERSE_BITS
+    halvings = below * softmax.inverse >> INVERSE_BITS
     return np.asarray(((halvings * softmax.ln2 - below + softmax.b) ** 2 + softmax.c) >> halvings)
 
 
 def _holds(softmax: IntegerSoftmax, columns: int) -> bool:
     """Whether int32 holds the sum of a row, and no number is halved more often than it has bits."""
     farthest = int(_STEPS[-1]) * softmax.weight - softmax.offset
-    halvings = farthest * softmax.inverse >> _INVERSE_BITS
+    halvings = farthest * softmax.inverse >> INVERSE_BITS
     largest = int(exponentials(np.arange(farthest + 1), softmax).max()) if halvings <= _MOST_HALVINGS else _INT32_MAX
     return halvings <= _MOST_HALVINGS and largest * columns <= _INT32_MAX and farthest * softmax.inverse <= _INT32_MAX
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 from accel.expression.syntax_tree import Statement
 from accel.lowering.vector.tiles.program_buffers import Statements
 
+_NONE = -1  # of what depends on no load
+
 
 def with_loads_in_order(whole: Statements) -> Statements:
     """Returns a program that loads its operands in the order of the iterations that depend on each, the most first.
@@ -36,9 +38,6 @@ def with_loads_in_order(whole: Statements) -> Statements:
             last[number] = min(behind)
     order = sorted(range(len(last)), key=last.__getitem__)
     return replace(whole, statements=tuple(whole.statements[number] for number in order))
-
-
-_NONE = -1  # of what depends on no load
 
 
 def _ranks(whole: Statements, before: Sequence[frozenset[int]]) -> list[int]:

@@ -9,9 +9,8 @@ from accel.lowering.kinds.lanewise.lanewise_expression import operand_name
 from accel.lowering.layout.tiled_layout import packed_shape
 from accel.region.epilogue import INT8
 from accel.region.kinds import Region
-from accel.region.row_softmax import UNIT, IntegerSoftmax, RowSoftmax
+from accel.region.row_softmax import INVERSE_BITS, UNIT, IntegerSoftmax, RowSoftmax
 
-_INVERSE_BITS = 16
 _LEAST = -(1 << 31)
 
 
@@ -76,6 +75,6 @@ def _along(sums: te.Tensor, shape: RowSoftmax, reduce: Any, value: Any, nothing:
 
 def _exponential(below: Any, softmax: IntegerSoftmax) -> Any:
     """I-BERT's exponential of a number that is no more than 0."""
-    halvings = (tirx.const(0, "int32") - below) * softmax.inverse >> tirx.const(_INVERSE_BITS, "int32")
+    halvings = (tirx.const(0, "int32") - below) * softmax.inverse >> tirx.const(INVERSE_BITS, "int32")
     root = below + halvings * softmax.ln2 + softmax.b
     return root * root + softmax.c >> halvings
