@@ -48,7 +48,7 @@ BORDER_WORTH = 1.25
 Else the host has to write the tensor once more, with its border, between two launches.
 """
 
-LAYER_WORTH = 1.1
+LAYER_WORTH = 1.15
 """How much more than the cheapest of smaller instructions one as large as a layer may cost to be worth a trial.
 
 Their prices have other sources.

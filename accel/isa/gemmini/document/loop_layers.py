@@ -18,13 +18,11 @@ from accel.isa.gemmini.document.rocc_encoding import NONE, ONE, RELU
 _WEIGHT_STATIONARY = 1
 _LOAD = 14  # cycles of a load alone, beside memory's and one a row (mvin of the recordings)
 _WAY = 7  # cycles of a request's and its answer's way through buffers (mvin_chain of the recordings)
-_KEPT_LEAST = 7.2  # cycles of a product of few rows whose weights stay
-_KEPT_MORE = 0.7  # of one beside its rows, where the accumulator has one bank
+_KEPT_MORE, _KEPT_LEAST = 0.7, 7.2  # of a product whose weights stay: beside its rows, and with few of them
 _SENT = 8  # instructions of a loop that differ from those of the loop before, about
 # fitted to the cycles of 70 tiles of random layers, of which half are within a fifteenth
 _GAP, _BEGIN, _BEHIND = 50, 60, 0.8
-_BUSY = 1.01  # of products beside loads
-_BUSY_ALONE, _WAITED = 1.05, 0.7  # of products, and of the loads that they wait for, where accumulators have one bank
+_BUSY, _WAITED = 1.05, 0.7  # of products beside loads; of loads that products of an accumulator of one bank wait for
 # of biases, weights, products and results where loops take turns: what of each nothing of the other loop hides
 _BIASES, _WEIGHTS, _PRODUCTS, _RESULTS = 0.4, 0.5, 0.75, 0.5
 _COUNT, _EXTENT, _PADS, _STEP = 16, 16, 8, 31  # bits
@@ -50,7 +48,6 @@ class _Price:
         turns: whether loads and products are at the same time.
         sent: least cycles from one loop to the next that a processor sends.
         again: cycles more from one write to the next in the same line of an L2.
-        kept_more: cycles of a product whose weights stay, beside its rows.
     """
 
     bias: str
@@ -60,7 +57,6 @@ class _Price:
     turns: bool
     sent: int
     again: int
-    kept_more: float
 
     @staticmethod
     def of(parameters: GemminiParameters) -> "_Price":
@@ -77,7 +73,6 @@ class _Price:
             parameters.accumulator_banks > 1,
             0 if core is None else _SENT * core.issue_cycles + core.loop_cycles,
             0 if parameters.memory is None else parameters.memory.l2_write_cycles,
-            0 if parameters.accumulator_banks > 1 else _KEPT_MORE,
         )
 
     def row(self, blocks: str) -> str:
@@ -94,7 +89,7 @@ class _Price:
         if self.again:
             longest = 1 + self.again - float(self.request)
             writing = f" + {rows} * max(0, {longest:.4g} - {self.again / LINE_BYTES:.4g} * {apart})"
-        busy = f"{_BUSY if self.turns else _BUSY_ALONE} * {products}"
+        busy = f"{_BUSY} * {products}"
         shares = f"{_BIASES} * {loads.bias} + {_WEIGHTS} * {loads.weights} + {_PRODUCTS} * {products}"
         shares += f" + {_RESULTS} * {stores}"
         working = f"{loads}{writing}, {busy}, {shares}" if self.turns else f"{_WAITED} * ({loads}{writing}) + {busy}"
@@ -156,7 +151,7 @@ def _matmul_loop(parameters: GemminiParameters, spad: str, acc: str) -> Layer:
     configured = {f"config_ld{state}.{field}": value for state in range(3) for field, value in _load(dim).items()}
     tiles, price = f"ceil(rows / {dim})", _Price.of(parameters)
     loads = _Loads(f"{price.bias} * {tiles} * j", f"rows * {price.row('k')}", f"{dim} * k * {price.row('j')}")
-    products = f"j * k * {dim} * {tiles}"  # the last, of what rows are left, as long as to bring the next weights
+    products = f"j * k * max({dim}, rows + {_KEPT_MORE} * {tiles})"
     rows = "rows * j"
     return Layer(
         name="matmul_loop",
@@ -224,11 +219,8 @@ def _conv_loop(parameters: GemminiParameters, spad: str, acc: str) -> Layer:
         f"height * width * {price.row('in_blocks')}",
         f"{dim} * {kernel} * in_blocks * {price.row('blocks')}",
     )
-    # the last product of a tile of weights takes as long as to bring the next ones
-    whole, more = f"columns // {dim}", f" + {price.kept_more}" if price.kept_more else ""
-    rest = f"max({_KEPT_LEAST}, columns - {dim} * ({whole}){more})"
-    ends = f"(ceil(columns / {dim}) - {whole}) * ((rows - 1) * {rest} + {dim})"
-    products = f"blocks * in_blocks * {kernel} * (rows * ({whole}) * {max(dim, _KEPT_LEAST):g} + {ends})"
+    kept = f"max({_KEPT_LEAST}, min(columns + {_KEPT_MORE}, {dim}))"
+    products = f"blocks * in_blocks * {kernel} * ({dim} + ({lines} - 1) * {kept})"
     rows = "rows * columns * blocks"
     windows = (
         Window(over={"rows": "stride", "kernel_rows": "dilation"}, before="pad_top", extent="height", pitch="x_row"),

@@ -1,27 +1,18 @@
 """Prices of tilings on Gemmini, against what the compiler makes of them and the clock says."""
 
-import itertools
-from collections.abc import Mapping, Sequence
-
 import numpy as np
-import onnx
 import pytest
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.trials.region_timer import RegionTimer
 from accel.isa.decode import decode
 from accel.isa.family_registry import arrangement_of, family_of
-from accel.lowering.kinds import convolution_kind
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
-from accel.lowering.partition import graph_partition
 from accel.lowering.pipeline import lower_region, region_words
 from accel.region.epilogue import Epilogue, Scaling
-from accel.region.kinds import AnyRegion, Region, TilingOption
+from accel.region.kinds import Region
 from accel.region.shapes import Convolution, PackedActivation
 from accel.region.tilings import Tiling, candidates_of_tiles
-from examples.single import Conv, Dense, conv_model, dense_model
-from tests.helpers.models.build_models import lower
 
 NONE = (0, 0, 0, 0)
 # blocks of data and their extents; groups, kernel, strides; blocks of the result and its extents
@@ -103,33 +94,6 @@ def test_weights_that_stay_are_loaded_beside_the_products_of_two_tiles() -> None
     assert lowered is not None
     cycles = family.time(decode(accelerator, arranged(region_words(lowered, accelerator))[0]), {}).cycles
     assert price == pytest.approx(cycles, rel=0.07)
-
-
-@pytest.mark.parametrize(
-    ("model", "ratio"), [(conv_model(Conv(64, 64, 26, 26)), 0.03), (dense_model(Dense(200, 256, 64)), 0.15)]
-)
-def test_the_price_of_a_loop_knows_products_of_few_rows(
-    model: onnx.ModelProto, ratio: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A line of 26 pixels is a product of 16 rows and one of 10, and the last before other weights takes 16 cycles.
-
-    A tile of 40 rows of a matrix was priced at 40 cycles where it takes 48, a line of 26 at 32 where it takes 26.
-    """
-    target = Target(load_accelerator("gemmini"))
-    options: list[TilingOption] = []
-
-    def noted(ranked: Mapping[str, Sequence[TilingOption]], *_: object) -> dict[str, AnyRegion]:
-        options.extend(itertools.chain(*ranked.values()))
-        return {name: each[0].region for name, each in ranked.items()}
-
-    monkeypatch.setattr(graph_partition, "autotune", noted)
-    monkeypatch.setattr(convolution_kind, "LAYER_WORTH", 3)
-    lower(model, target.accelerator, "partition")
-    loops = [option for option in options if option.region.tiling.layer]
-    assert loops
-    for option in loops:
-        cycles = RegionTimer(target)(option.region)
-        assert option.cycles == pytest.approx(cycles, rel=ratio), option.region.tiling
 
 
 @pytest.mark.slow
