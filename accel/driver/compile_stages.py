@@ -182,7 +182,9 @@ def _tried_tilings(done: Imported, choice: RegionChoice, left: Mapping[str, str]
         return TriedProgram(emitted.program, emitted.origin.in_dram, regions)
 
     graph = read_graph(done.imported.module, Capabilities.of(job.target), left)
-    return tried_choices(choice, graph, job.target, compiled, depth_first=job.options.depth_first != "off")
+    in_dram = replace(job, options=job.options.model_copy(update={"on_chip": "off"}))
+    choices = [choice, choose(in_dram, graph)]
+    return tried_choices(choices, graph, job.target, compiled, depth_first=job.options.depth_first != "off")
 
 
 def _compiled(done: Partitioned, depth_first: DepthFirst) -> tuple[Emitted, dict[str, LoweredRegion]]:

@@ -93,7 +93,7 @@ def plan_loaded_model(
     packed = pack_graph(chosen)
     timer = RegionTimer(target, spare=_SPARE)
     launches = list(_launches(chosen.module, packed.module, capabilities, timer))
-    together = joined_cycles(packed.module, target, timer.lowered)
+    together = joined_cycles(packed.module, target, timer)
     if together is not None:
         launches = [
             launch.model_copy(update={"estimated_cycles": cycles})

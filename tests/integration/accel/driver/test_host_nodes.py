@@ -95,6 +95,45 @@ def test_what_pays_a_launch_by_itself_is_left_and_its_neighbours_are_not(tmp_pat
     assert [layer.nodes for layer in report.layers] == [["large"]]
 
 
+def chain_of_layers() -> onnx.ModelProto:
+    """Three small layers that run as one launch."""
+    random, width = np.random.default_rng(0), 24
+    weights = [
+        onnx.numpy_helper.from_array(random.normal(size=(width, width)).astype(np.float32), name) for name in "uvw"
+    ]
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> chain (float[4, 24] x) => (float[4, 24] y) {
+            [first] a = MatMul(x, u)
+            [second] b = MatMul(a, v)
+            [third] y = MatMul(b, w)
+        }"""
+    )
+    model.graph.initializer.extend(weights)
+    return model
+
+
+def test_layers_that_share_a_dear_launch_go_to_the_host_together(tmp_path: Path) -> None:
+    """Catches a search of single layers alone: none saves anything while the others still need the launch."""
+    model, slow = chain_of_layers().SerializeToString(), with_slow_launches("vta")
+    there = run_model(model, slow, Options(), tmp_path)
+    assert [layer.joined for layer in there.layers] == [False, True, True]
+    alone = run_model(model, slow, Options(host_nodes=("third",)), tmp_path)
+    assert alone.end_to_end.cycles > there.end_to_end.cycles
+    fastest = run_model(model, slow, Options(placement="fastest"), tmp_path)
+    forced = run_model(model, slow, Options(host_nodes=("first", "second", "third")), tmp_path)
+    assert fastest.end_to_end.cycles == forced.end_to_end.cycles < there.end_to_end.cycles
+    said = {op.node: op.reason for op in fastest.host_ops}
+    assert len({said[name] for name in ("first", "second", "third")}) == 1
+    assert said["first"].startswith(f"the whole is faster so: {forced.end_to_end.cycles:,} cycles end to end")
+
+
+def test_a_plan_that_moves_nothing_says_what_one_without_a_search_does() -> None:
+    """Catches launches that are not timed as one, as an earlier timer of the same target had their words."""
+    model = chain_of_layers().SerializeToString()
+    usual, fastest = (plan_model(model, VTA, options) for options in (Options(), Options(placement="fastest")))
+    assert fastest.end_to_end == usual.end_to_end
+
+
 def test_without_a_host_nothing_is_faster_there(tmp_path: Path) -> None:
     """Catches a host that costs nothing, to which everything would go."""
     alone = VTA.model_copy(update={"host": None})

@@ -33,3 +33,22 @@ def test_an_operand_that_the_host_makes_of_a_result_parts_launches() -> None:
     composites = read_graph(imported(graph.model(), VTA).module, Capabilities.of(Target(VTA)))
     reads = launches_of(composites, {}, composites.composites)
     assert [sorted(map(bool, each)) for each in reads.values()] == [[False], [False], [False, False], [True]]
+
+
+def test_a_composite_that_the_host_has_parts_launches() -> None:
+    """Catches rows that run through a pooling without a region, as of a machine that has no maximum."""
+    graph, zero, scale = Graph("pooled"), np.array(0, np.int8), 2.0**-3
+    weights = np.ones((32, 32, 1, 1), np.int8)
+    data = graph.dequantize(graph.input("x", (1, 32, 4, 4), TensorProto.INT8), scale, zero)
+    for name in "ab":
+        kernel = graph.dequantize(graph.constant(f"w_{name}", weights), scale, zero)
+        data = graph.quantize(graph.node("Conv", f"conv_{name}", [data, kernel]), scale, zero)
+        data = graph.dequantize(data, scale, zero)
+        if name == "a":
+            data = graph.node("MaxPool", "pool", [data], kernel_shape=[2, 2], strides=[2, 2])
+            data = graph.dequantize(graph.quantize(data, scale, zero), scale, zero)
+    graph.output(graph.quantize(data, scale, zero, "z"), (1, 32, 2, 2), TensorProto.INT8)
+    composites = read_graph(imported(graph.model(), VTA).module, Capabilities.of(Target(VTA)))
+    first, pooling, last = composites.composites
+    assert launches_of(composites, {}, [first, pooling, last])[last] == [pooling]
+    assert launches_of(composites, {}, [first, last]) == {first: [""], last: [""]}
