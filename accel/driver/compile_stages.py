@@ -241,7 +241,8 @@ def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str
         tried = replace(done, job=replace(job, kept=KeptPrograms()))
         return pack_graph(_marked(tried, _first_choice(tried, nodes), nodes)).module
 
-    return FastestPlacement(packed, job.target, RegionTimer(job.target, spare=_SPARE)).left_to_host(left)
+    timer, join = RegionTimer(job.target, spare=_SPARE), job.options.launches == "joined"
+    return FastestPlacement(packed, job.target, timer, join=join).left_to_host(left)
 
 
 def pack_graph(done: Partitioned) -> Packed:

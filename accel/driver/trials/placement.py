@@ -34,23 +34,26 @@ _Groups = Sequence[tuple[int, ...]]  # launches that are left to the host togeth
 _MOST_TRIALS = 32  # other placements that are estimated, each by packing the graph anew; one more, without any launch
 
 
-def estimated_end_to_end(packed: ir.IRModule, accelerator: Accelerator, cycles: Sequence[int]) -> EndToEnd | None:
+def estimated_end_to_end(
+    packed: ir.IRModule, accelerator: Accelerator, cycles: Sequence[int], *, join: bool
+) -> EndToEnd | None:
     """Returns the end-to-end time of a graph whose launches take ``cycles``, in their order; None where it is unknown.
 
     Args:
         packed: after the stage ``pack``.
         accelerator: whose document says what its host costs.
         cycles: of each launch.
+        join: whether launches run as one where they can.
     """
-    outlined = _outlined(packed, accelerator)
+    outlined = _outlined(packed, accelerator, join=join)
     return None if outlined is None else planned_end_to_end(*outlined, cycles)
 
 
-def _outlined(packed: ir.IRModule, accelerator: Accelerator) -> tuple[Program, HostWorks] | None:
+def _outlined(packed: ir.IRModule, accelerator: Accelerator, *, join: bool) -> tuple[Program, HostWorks] | None:
     """The program of a packed graph without instructions, and what its host steps have to do; None if unknown."""
     try:
         program, graphs = outline(packed, accelerator)
-        program = with_joined_steps(program, family_of(accelerator))
+        program = with_joined_steps(program, family_of(accelerator)) if join else program
         return program, [graph_work(check_graph(graph)) for graph in graphs]
     except (CompileError, InvalidProgram):
         return None
@@ -92,15 +95,18 @@ class _Placement:
 class FastestPlacement:
     """Leaves nodes to the host, by launches and by what runs as one, as long as the estimated whole gets faster."""
 
-    def __init__(self, pack: Callable[[Reasons], ir.IRModule], target: Target, timer: RegionTimer) -> None:
+    def __init__(
+        self, pack: Callable[[Reasons], ir.IRModule], target: Target, timer: RegionTimer, *, join: bool
+    ) -> None:
         """Begin with no placement.
 
         Args:
             pack: returns the packed module, with these nodes left to the host.
             target: whose document says what its host costs.
             timer: times regions, without a cache, so that it has all that it timed.
+            join: whether launches run as one where they can.
         """
-        self._pack, self._target, self._timer = pack, target, timer
+        self._pack, self._target, self._timer, self._join = pack, target, timer, join
         self._accelerator = target.accelerator
         self._cycles: dict[str, int] = {}
 
@@ -162,9 +168,9 @@ class FastestPlacement:
         infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
         runs = [run for run in split_main(packed) if isinstance(run, LaunchRun)]
         cycles = [self._launch_cycles(packed, run) for run in runs]
-        known = joined_cycles(packed, self._target, self._timer)
+        known = joined_cycles(packed, self._target, self._timer) if self._join else None
         known = [each for each in cycles if each is not None] if known is None else known
-        outlined = _outlined(packed, self._accelerator)
+        outlined = _outlined(packed, self._accelerator, join=self._join)
         if outlined is None or len(known) != len(cycles):
             return None
         numbered = enumerate(step.joined for step in outlined[0].steps if isinstance(step, Launch))

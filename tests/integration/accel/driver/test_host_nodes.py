@@ -10,7 +10,7 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.dry_run import plan_model
 from accel.driver.run_model import run_model
-from accel.driver.run_options import Options
+from accel.driver.run_options import Launches, Options
 from accel.errors import InvalidAccelerator, InvalidModel
 from examples.single import Conv, conv_model
 from tests.integration.accel.lowering.partition.test_residual import block
@@ -132,6 +132,14 @@ def test_a_plan_that_moves_nothing_says_what_one_without_a_search_does() -> None
     model = chain_of_layers().SerializeToString()
     usual, fastest = (plan_model(model, VTA, options) for options in (Options(), Options(placement="fastest")))
     assert fastest.end_to_end == usual.end_to_end
+
+
+@pytest.mark.parametrize("launches", ["joined", "separate"])
+def test_a_plan_has_the_hosts_part_of_a_job_with_the_same_launches(launches: Launches, tmp_path: Path) -> None:
+    """Catches a plan of joined launches where a job has them separate, each with its start and its end."""
+    model, options = chain_of_layers().SerializeToString(), Options(launches=launches)
+    plan, report = plan_model(model, VTA, options), run_model(model, VTA, options, tmp_path)
+    assert plan.end_to_end.details == report.end_to_end.details
 
 
 def test_without_a_host_nothing_is_faster_there(tmp_path: Path) -> None:
