@@ -40,7 +40,9 @@ from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.verify.input_tensors import Tensors
 
 _AS_USUAL = Options()
-_THAT_COUNT = {"seed", "host_nodes", "placement", "launches", "dims", "shapes", "attention", *QuantisationOptions.model_fields}
+_THAT_COUNT = {
+    "seed", "host_nodes", "placement", "launches", "dims", "shapes", "attention", *QuantisationOptions.model_fields,
+}  # fmt: skip
 _MOST_TIMED = 256  # unlike launches that are compiled; further ones take what those of their shape and tiling do
 _SPARE = 2_000_000  # instructions of large launches, as of dense layers where each takes a tile: some seconds
 
