@@ -34,6 +34,7 @@ from accel.region.shapes import SlidingWindow
 _OPERATOR = "max_pool"
 _OUTER = 2  # axes ahead of those that windows go along
 _POOLINGS = tuple(f"relax.nn.max_pool{axes}d" for axes in (1, 2, 3))
+_MOVES = {"relax.nn.pad": "Pad", "relax.permute_dims": "Transpose", "relax.strided_slice": "Slice"}
 _NARROW, _WIDE = "int8", "int32"
 
 
@@ -131,8 +132,9 @@ class _Poolings:
             self._made = []
             last = self._maxima(pooling)
             if last is not None:
-                parts[pooling.binding.var] = [*self._made, relax.VarBinding(pooling.binding.var, last)]
-                nodes |= dict.fromkeys((str(each.var.name) for each in self._made), pooling.nodes[0])
+                made = [*self._made, relax.VarBinding(pooling.binding.var, last)]
+                parts[pooling.binding.var] = made
+                nodes |= dict.fromkeys((str(each.var.name) for each in made), pooling.nodes[0])
         return WindowMaxima(self._module(parts, nodes), self._with_slices(parts, nodes))
 
     def _poolings(self) -> Iterator[_Pooling]:
@@ -183,7 +185,8 @@ class _Poolings:
         for block in self._imported.module["main"].body.blocks:
             for binding in block.bindings:
                 bindings += [*parts.get(binding.var, [])[:-1], binding]
-        hosted = {name: ImportedNode(node, "Slice", (node,)) for name, node in nodes.items()}
+        moves = {str(each.var.name): _moving(each.value) for made in parts.values() for each in made[:-1]}
+        hosted = {name: ImportedNode(nodes[name], op, (nodes[name],)) for name, op in moves.items()}
         return replace(
             self._imported,
             module=_with_bindings(self._imported.module, bindings, self._functions),
@@ -192,29 +195,31 @@ class _Poolings:
 
     def _maxima(self, pooling: _Pooling) -> relax.Expr | None:
         """What a maximum over windows is, of bindings that are made; None if no program does it."""
-        axes, value = pooling.axes, pooling.binding.value.args[0]
-        around = list(itertools.chain(*((axis.before, axis.after) for axis in axes)))
-        if any(around):
-            value = self._padded(pooling, around)
+        axes, value = pooling.axes, self._channels_last(pooling)
         walked = [at for at, axis in enumerate(axes) if axis.taps > 1 or axis.stride > 1] or [0]
         for at in walked:
-            slices = [self._emit(pooling, _tap(value, axes, at, tap)) for tap in range(axes[at].taps)]
-            last = at == walked[-1]
-            found = self._maximum(pooling, slices, pooling.steps if last else ())
+            slices = [self._emit(pooling, _tap(value, axes[at], 1 + at, tap)) for tap in range(axes[at].taps)]
+            found = self._maximum(pooling, slices, pooling.steps if at == walked[-1] else ())
             if found is None:
                 return None
-            value = found if last else self._emit(pooling, found)
-        return value
+            value = self._emit(pooling, found)
+        rank = len(axes) + _OUTER
+        return self._builder.normalize(relax.op.permute_dims(value, [0, rank - 1, *range(1, rank - 1)]))
 
-    def _padded(self, pooling: _Pooling, around: list[int]) -> relax.Expr:
-        """What is padded, which for an image of a region packing does; else channels last, in whole rows of them."""
+    def _channels_last(self, pooling: _Pooling) -> relax.Expr:
+        """The data with channels last, in rows of which stores and loads move them, and with what is around them.
+
+        An image of a region is padded as it is, which packing does.
+        """
         value = pooling.binding.value.args[0]
-        rank = len(shape_of(value))
-        if value in self._images:
-            return self._emit(pooling, relax.op.nn.pad(value, [0] * 2 * _OUTER + around, "constant", INT8[0]))
-        last = self._emit(pooling, relax.op.permute_dims(value, [0, *range(_OUTER, rank), 1]))
-        padded = self._emit(pooling, relax.op.nn.pad(last, [0, 0, *around, 0, 0], "constant", INT8[0]))
-        return self._emit(pooling, relax.op.permute_dims(padded, [0, rank - 1, *range(1, rank - 1)]))
+        around = list(itertools.chain(*((axis.before, axis.after) for axis in pooling.axes)))
+        image = value in self._images
+        if image and any(around):
+            value = self._emit(pooling, relax.op.nn.pad(value, [0] * 2 * _OUTER + around, "constant", INT8[0]))
+        value = self._emit(pooling, relax.op.permute_dims(value, [0, *range(_OUTER, len(pooling.axes) + _OUTER), 1]))
+        if any(around) and not image:
+            value = self._emit(pooling, relax.op.nn.pad(value, [0, 0, *around, 0, 0], "constant", INT8[0]))
+        return value
 
     def _emit(self, pooling: _Pooling, value: relax.Expr) -> relax.Var:
         value = self._builder.normalize(value)
@@ -264,6 +269,11 @@ class _Poolings:
         return obstacle(whole, self._target.accelerator)
 
 
+def _moving(value: ir.Call) -> str:
+    """The operator of ONNX that a value is, as a reader knows it, if the host has to do it."""
+    return _MOVES.get(value.op.name, "MaxPool") if isinstance(value.op, ir.Op) else "MaxPool"
+
+
 def _with_bindings(
     module: ir.IRModule, bindings: Sequence[relax.VarBinding], functions: Mapping[ir.GlobalVar, relax.Function]
 ) -> ir.IRModule:
@@ -276,8 +286,8 @@ def _with_bindings(
     return result
 
 
-def _tap(value: relax.Expr, axes: Sequence[_Axis], at: int, tap: int) -> relax.Expr:
-    """One element of each window along an axis, as a slice."""
-    axis, first = axes[at], tap * axes[at].apart
+def _tap(value: relax.Expr, axis: _Axis, at: int, tap: int) -> relax.Expr:
+    """One element of each window along an axis, as a slice; ``at``: the dimension that is it."""
+    first = tap * axis.apart
     last = first + (axis.made - 1) * axis.stride + 1
-    return relax.op.strided_slice(value, [_OUTER + at], [first], [last], [axis.stride])
+    return relax.op.strided_slice(value, [at], [first], [last], [axis.stride])
