@@ -202,7 +202,7 @@ class _Poolings:
             found = self._maximum(pooling, slices, pooling.steps if at == walked[-1] else ())
             if found is None:
                 return None
-            value = self._emit(pooling, found)
+            value = found if isinstance(found, relax.Var) else self._emit(pooling, found)
         rank = len(axes) + _OUTER
         return self._builder.normalize(relax.op.permute_dims(value, [0, rank - 1, *range(1, rank - 1)]))
 
