@@ -54,6 +54,7 @@ from accel.lowering.partition.composite_graph import read_graph
 from accel.lowering.partition.graph_partition import RegionChoice, marked
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.lowering.vector.vector_partition import place_vector_programs
+from accel.lowering.vector.window_maxima import say_window_maxima
 from accel.program.program_model import Program, renamed
 from accel.report.attention_placements import attention_placements
 from accel.report.documents.report_documents import CompiledFunction
@@ -152,11 +153,11 @@ def _marked(
 ) -> Partitioned:
     """The module of a choice; ``attention``: where it goes over blocks of keys, if not as the options say."""
     job, timer = done.job, RegionTimer(done.job.target, done.job.cache, assistant=done.job.helpers.assistant)
-    module = marked(done.imported.module, choice)
+    said = say_window_maxima(done.imported, marked(done.imported.module, choice), job.target, left)
     with _pass_texts(job) as texts:  # passes over what is priced are none of the model's
-        module = place_vector_programs(module, job.target, timer.times, left, attention or job.options.attention)
+        module = place_vector_programs(said.module, job.target, timer.times, left, attention or job.options.attention)
     timer.keep()
-    return Partitioned(job, done.imported, module, tuple(texts))
+    return Partitioned(job, said.imported, module, tuple(texts))
 
 
 def _fastest(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> Partitioned:

@@ -387,8 +387,8 @@ def _is_view(value: relax.Expr) -> bool:
 
 _MOVES = ("relax.concat", "relax.expand_dims", "relax.flatten", "relax.permute_dims", "relax.reshape", "relax.squeeze")
 _INTEGER = (
-    "relax.add", "relax.astype", "relax.maximum", "relax.minimum", "relax.multiply", "relax.nn.max_pool2d",
-    "relax.nn.pad", "relax.strided_slice", "relax.subtract",
+    "relax.add", "relax.astype", "relax.maximum", "relax.minimum", "relax.multiply", "relax.nn.max_pool1d",
+    "relax.nn.max_pool2d", "relax.nn.max_pool3d", "relax.nn.pad", "relax.strided_slice", "relax.subtract",
 )  # fmt: skip
 
 

@@ -136,7 +136,7 @@ def _joins(value: Any) -> bool:
 
 _KEEPING = (
     "relax.expand_dims", "relax.flatten", "relax.permute_dims", "relax.reshape", "relax.squeeze", "relax.strided_slice",
-    "relax.nn.max_pool2d",
+    "relax.nn.max_pool1d", "relax.nn.max_pool2d", "relax.nn.max_pool3d",
 )  # fmt: skip
 
 

@@ -11,7 +11,9 @@ from accel.frontend.integer_recovery.requantization import Requantize
 _MOVES = (
     "relax.expand_dims",
     "relax.flatten",
+    "relax.nn.max_pool1d",
     "relax.nn.max_pool2d",
+    "relax.nn.max_pool3d",
     "relax.permute_dims",
     "relax.reshape",
     "relax.squeeze",
