@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tvm import ir
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Copy
 from accel.frontend.integer_recovery.recover_integers import ImportedModel
 from accel.frontend.legalize.qdq_form import OPERATORS
 from accel.frontend.legalize.recurrent_cells import RECURRENT
@@ -77,7 +78,9 @@ def host_ops(
         for node in launch.host_nodes or launch.nodes
     }
     reasons = dict(left)
-    facts, title = HostGraphFacts.of(imported.model, floats=floats), accelerator.title
+    copies = (each for each in accelerator.instructions if isinstance(each, Copy))
+    rows = dict.fromkeys(each.rows.function for each in copies if each.rows is not None)
+    facts, title = HostGraphFacts.of(imported.model, floats=floats, rows=rows), accelerator.title
     parts: dict[str, dict[str, str]] = {}
     told_of = _Unsaid(_read(module, VECTOR_REASONS), _read(module, UNMOVED), UNMOVED in module["main"].attrs)
     stored = frozenset[str](json.loads(str(module["main"].attrs[STORED])))

@@ -176,23 +176,25 @@ class HostGraphFacts:
         constants: the tensors that are, and the number of their axes where they are initializers.
         dequantised: the tensors that are int8 before.
         floats: whether the model was uploaded in floats, and quantised here.
+        rows: the functions of rows that stores of the accelerator compute.
     """
 
     nodes: Mapping[str, onnx.NodeProto] = field(default_factory=dict)
     constants: Mapping[str, int | None] = field(default_factory=dict)
     dequantised: frozenset[str] = frozenset()
     floats: bool = False
+    rows: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, model: onnx.ModelProto, *, floats: bool = False) -> "HostGraphFacts":
-        """Returns the facts of the nodes of ``model``."""
+    def of(cls, model: onnx.ModelProto, *, floats: bool = False, rows: Collection[str] = ()) -> "HostGraphFacts":
+        """Returns the facts of the nodes of ``model``, for stores that compute these functions of ``rows``."""
         constants: dict[str, int | None] = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
         for node in model.graph.node:
             if all(name in constants or not name for name in node.input):
                 moved = node.op_type in ("DequantizeLinear", "Identity") and constants.get(str(node.input[0]))
                 constants.update(dict.fromkeys(node.output, moved or None))
         integers = {name for node in model.graph.node if node.op_type == "DequantizeLinear" for name in node.output}
-        return cls({node.name: node for node in model.graph.node}, constants, frozenset(integers), floats)
+        return cls({node.name: node for node in model.graph.node}, constants, frozenset(integers), floats, tuple(rows))
 
 
 def host_reason(name: str, op: str, title: str, facts: HostGraphFacts) -> str:
@@ -216,11 +218,16 @@ def host_reason(name: str, op: str, title: str, facts: HostGraphFacts) -> str:
             f"{op} only moves elements: this compiler maps movement in DRAM, between layers, to no instruction of "
             f"{title}; the host does it"
         )
-    return f"{op}: {_lacking(op, title)}{_ENDING}"
+    return f"{op}: {_lacking(op, title, facts.rows)}{_ENDING}"
 
 
-def _lacking(op: str, title: str) -> str:
+def _lacking(op: str, title: str, rows: Collection[str]) -> str:
     """What is missing for an operator that the compiler does not map as it stands."""
+    if rows and _INEXPRESSIBLE.get(op) == _ROOT:  # a store may have roots and divisions, of its own function alone
+        return (
+            f"of rows the stores of {title} compute {' and '.join(rows)} by its document, which says no other "
+            "function of them"
+        )
     if op in _INEXPRESSIBLE:
         table = f"; {_AS_TABLE}" if op in _FUNCTIONS else ""
         return f"{title} has no instruction for {_INEXPRESSIBLE[op]}{table}"

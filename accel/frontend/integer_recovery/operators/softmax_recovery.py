@@ -33,7 +33,8 @@ def recover_softmax(rewrite: DataflowRewrite, binding: relax.Binding, obstacle: 
     data = rewrite.graph.dequantised(call.args[0])
     output = rewrite.graph.parameters(quantize, user.var) if user is not None and quantize is not None else None
     if user is None or data is None or output is None or 0 in shape:
-        rewrite.refusals[node] = _OF_INT8
+        # rows that no store computes are not quantised here, so that their length is why
+        rewrite.refusals[node] = obstacle(math.prod(shape[:-1]), shape[-1], 0) or _OF_INT8
         return False
     if int(call.attrs.axis) % len(shape) != len(shape) - 1:
         rewrite.refusals[node] = "stores compute it of rows, along the last axis"

@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from accel.catalog.derive_accelerator import derive_accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.dry_run import plan_model
 from accel.errors import UnsupportedOperator
@@ -138,3 +139,15 @@ def test_what_nobody_can_run_says_what_lacks() -> None:
     with pytest.raises(UnsupportedOperator, match=r"TVM's importer has no conversion of it.*export it as") as caught:
         plan_model(model.SerializeToString(), load_accelerator("vta"))
     assert caught.value.field == "node:det"
+
+
+def test_a_norm_of_rows_is_what_stores_of_another_function_lack() -> None:
+    """A Gemmini whose stores compute softmax has roots and divisions in its normaliser, if no document says them."""
+    accelerator = derive_accelerator(load_accelerator("gemmini"), {"normalizations": True})
+    plan = plan_model(attention().SerializeToString(), accelerator)
+    told = {node.name: node.reason for node in plan.nodes}
+    assert told["normal"] == (
+        f"LayerNormalization: of rows the stores of {accelerator.title} compute softmax by its document, which says "
+        "no other function of them; the host computes it"
+    )
+    assert "computes softmax of rows, but not of 8 with 8 columns" in (told["shares"] or "")
