@@ -10,7 +10,7 @@ from accel.errors import InvalidAccelerator
 from accel.isa.decode import Decoded
 from accel.isa.family import Timing, dram_traffic
 from accel.isa.family_registry import family_of
-from accel.program.program_model import HostStep, Launch, Program, Segment
+from accel.program.program_model import Program, Segment
 from accel.report.documents.report_documents import CycleAccount, Machine, NetworkBound, ReportedLayer, Roofline
 from accel.report.run_traffic import DramTraffic, traffic_of
 from accel.simulate import cycle_account
@@ -119,18 +119,13 @@ def total_energy(layers: list[ReportedLayer]) -> float | None:
 def program_traffic(program: Program, simulation: Simulation, layers: list[ReportedLayer]) -> DramTraffic:
     """Returns the DRAM traffic of a run of the program whose launches are ``layers``."""
     read, written = sum(layer.bytes_read for layer in layers), sum(layer.bytes_written for layer in layers)
-    stored = {
-        name: _stored_bytes(program.segments[name], simulation)
-        for name in _read_by_host(program) & program.image.keys() - set(program.inputs)
-    }
+    bordered = program.image.keys() - set(program.inputs)
+
+    def stored(name: str) -> int:
+        segment = program.segments[name]
+        return _stored_bytes(segment, simulation) if name in bordered else segment.nbytes
+
     return traffic_of(program, bytes_read=read, bytes_written=written, stored=stored)
-
-
-def _read_by_host(program: Program) -> set[str]:
-    """The results of launches that host steps read, or a run gives."""
-    results = {name for step in program.steps if isinstance(step, Launch) for name in step.outputs}
-    read = {name for step in program.steps if isinstance(step, HostStep) for name in step.inputs}
-    return results & (read | set(program.outputs))
 
 
 def _stored_bytes(segment: Segment, simulation: Simulation) -> int:
@@ -139,11 +134,8 @@ def _stored_bytes(segment: Segment, simulation: Simulation) -> int:
     for result in simulation.launches:
         if segment.name not in result.launch.outputs:
             continue
-        stores = family_of(result.accelerator).boxes(result.decoded).writes()
-        row = np.arange(stores.rows.sum()) - np.repeat(np.cumsum(stores.rows) - stores.rows, stores.rows)
-        begin = np.repeat(stores.begin, stores.rows) + row * np.repeat(stores.row_stride, stores.rows)
-        ends = (begin, begin + np.repeat(stores.row_bytes, stores.rows))
-        for each, step in zip(ends, (1, -1), strict=True):
+        rows = family_of(result.accelerator).boxes(result.decoded).writes().single_rows()
+        for each, step in ((rows.begin, 1), (rows.begin + rows.row_bytes, -1)):
             np.add.at(edges, np.clip(each - segment.address, 0, segment.nbytes), step)
     return int(np.count_nonzero(np.cumsum(edges[:-1])))
 

@@ -1,7 +1,6 @@
 """What a whole run moves over the DRAM bus, beside what any schedule must move, and the energy of its parts."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
 import pydantic
 from pydantic import Field
@@ -9,8 +8,6 @@ from pydantic import Field
 from accel.accelerator.document import Accelerator
 from accel.program.program_model import HostStep, Program
 from accel.report.documents.end_to_end_documents import EndToEndTime
-
-_ALL_STORED: Mapping[str, int] = MappingProxyType({})
 
 
 class ResidentTraffic(pydantic.BaseModel):
@@ -77,7 +74,7 @@ class RunEnergy(pydantic.BaseModel):
 
 
 def traffic_of(
-    program: Program, *, bytes_read: int, bytes_written: int, stored: Mapping[str, int] = _ALL_STORED
+    program: Program, *, bytes_read: int, bytes_written: int, stored: Callable[[str], int] | None = None
 ) -> DramTraffic:
     """Returns the traffic of a run of the program, whose launches move so many bytes.
 
@@ -85,7 +82,7 @@ def traffic_of(
         program: as it ran.
         bytes_read: by all launches.
         bytes_written: by all launches.
-        stored: bytes that launches store of results, by name, where that is not all of them: within borders.
+        stored: returns the bytes that launches store of a result, by its name, as within a border; None: all of it.
     """
     written, read, ours = set[str](), set[str](), set[str]()
     for step in program.steps:
@@ -98,7 +95,7 @@ def traffic_of(
             ours.update(step.outputs)
     written |= ours.intersection(program.outputs)
     sizes = {name: segment.nbytes for name, segment in program.segments.items()}
-    least_read, least_written = sum(sizes[name] for name in read), sum((sizes | dict(stored))[name] for name in written)
+    least_read, least_written = sum(map(sizes.__getitem__, read)), sum(map(stored or sizes.__getitem__, written))
     least = least_read + least_written
     return DramTraffic(
         bytes_read=bytes_read,
