@@ -1,6 +1,6 @@
 """Host steps: the runs of ``main`` that no accelerator takes, each as a Relax function of its own."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -177,6 +177,12 @@ def wholes(module: ir.IRModule) -> dict[relax.Var, relax.Var]:
         for binding in block.bindings:
             found |= dict.fromkeys(read_parts(binding.value) or [], binding.var)
     return found
+
+
+def rebound(main: relax.Function, bindings: Sequence[relax.VarBinding], attrs: Mapping[str, Any]) -> relax.Function:
+    """Returns ``main`` with other bindings, from which it returns the same, and with these attributes."""
+    body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
+    return relax.Function(main.params, body, main.ret_ty, is_pure=True).with_attrs(dict(attrs))
 
 
 def main_results(main: relax.Function) -> list[relax.Expr]:

@@ -16,16 +16,17 @@ from tvm import ir, relax
 
 from accel.accelerator.target import Target
 from accel.frontend.integer_recovery.composite_functions import composite_function
+from accel.frontend.integer_recovery.dataflow_block import MAX_POOLINGS
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES, ImportedModel
 from accel.frontend.relax_import.relax_importer import ImportedNode
 from accel.lowering.analysis.composite import called_region, is_composite_call, read_composite, shape_of
 from accel.lowering.analysis.float_units import home_memory, runs_programs
 from accel.lowering.ir.function_attributes import HOST_REASON
+from accel.lowering.ir.host_runs import rebound
 from accel.lowering.vector.block_statements import UnsaidError
 from accel.lowering.vector.covers.instruction_cover import UncoverableError
 from accel.lowering.vector.covers.operator_covers import OperatorCovers
 from accel.lowering.vector.program_groups import Group
-from accel.lowering.vector.tiles.program_buffers import Statements
 from accel.lowering.vector.tiles.program_tiles import obstacle
 from accel.region.composite_attributes import CompositeAttributes
 from accel.region.epilogue import INT8, Steps
@@ -33,7 +34,6 @@ from accel.region.shapes import SlidingWindow
 
 _OPERATOR = "max_pool"
 _OUTER = 2  # axes ahead of those that windows go along
-_POOLINGS = tuple(f"relax.nn.max_pool{axes}d" for axes in (1, 2, 3))
 _MOVES = {"relax.nn.pad": "Pad", "relax.permute_dims": "Transpose", "relax.strided_slice": "Slice"}
 _NARROW, _WIDE = "int8", "int32"
 
@@ -153,7 +153,7 @@ class _Poolings:
                 return None
             read, call = read_composite(composite), composite.body.blocks[0].bindings[0].value
             return _Pooling(binding, call, list(read.nodes), read.steps, str(composite.attrs[HOST_REASON]))
-        if not isinstance(value, ir.Call) or not isinstance(value.op, ir.Op) or value.op.name not in _POOLINGS:
+        if not isinstance(value, ir.Call) or not isinstance(value.op, ir.Op) or value.op.name not in MAX_POOLINGS:
             return None
         node = self._imported.host_nodes.get(str(binding.var.name))
         plain = str(value.ty.dtype) == _NARROW and not value.attrs.ceil_mode
@@ -263,10 +263,7 @@ class _Poolings:
         group = Group(home_memory(self._target.accelerator) or "")
         result = relax.DataflowVar("largest", slices[0].ty)
         group.join(result, covered, given)
-        operands = tuple(each.dram for each in group.operands.values())
-        results = (group.store(result),)
-        whole = Statements(tuple(group.extents), group.tensors, operands, results, tuple(group.statements))
-        return obstacle(whole, self._target.accelerator)
+        return obstacle(group.uncut([result]), self._target.accelerator)
 
 
 def _moving(value: ir.Call) -> str:
@@ -279,10 +276,8 @@ def _with_bindings(
 ) -> ir.IRModule:
     """The module with other bindings of ``main``, and more functions."""
     main = module["main"]
-    body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
-    rebuilt = relax.Function(main.params, body, main.ret_ty, is_pure=True).with_attrs(dict(main.attrs.items()))
     result = ir.IRModule(dict(module.functions.items()) | dict(functions), attrs=module.attrs)
-    result.update_func(result.get_global_var("main"), rebuilt)
+    result.update_func(result.get_global_var("main"), rebound(main, bindings, dict(main.attrs.items())))
     return result
 
 
