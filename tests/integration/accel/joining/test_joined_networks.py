@@ -26,6 +26,7 @@ from accel.program_files.program_container import load_program
 from accel.simulate.engine import simulate
 from examples.graph import Graph
 from examples.networks import build
+from tests.helpers.models.integer_layers import SCALE, ZERO, convolution
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.integration.accel.driver.test_random_networks import ACCELERATORS, networks
 
@@ -204,14 +205,10 @@ def test_many_chains(channels: tuple[int, ...], side: int, name: str) -> None:
 
 def with_outputs_between() -> onnx.ModelProto:
     """Three convolutions of which each result is an output, read by the next one too."""
-    graph, zero, scale = Graph("taps"), np.array(0, np.int8), 2.0**-3
-    random = np.random.default_rng(0)
-    data = graph.dequantize(graph.input("x", (1, 16, 6, 6), TensorProto.INT8), scale, zero)
+    graph, random = Graph("taps"), np.random.default_rng(0)
+    data = graph.dequantize(graph.input("x", (1, 16, 6, 6), TensorProto.INT8), SCALE, ZERO)
     for name in "abc":
-        weights = random.integers(-8, 8, (16, 16, 1, 1), dtype=np.int8)
-        kernel = graph.dequantize(graph.constant(f"w_{name}", weights), scale, zero)
-        made = graph.quantize(graph.node("Conv", f"conv_{name}", [data, kernel]), scale, zero)
-        data = graph.dequantize(made, scale, zero)
+        data = convolution(graph, name, data, random.integers(-8, 8, (16, 16, 1, 1), dtype=np.int8))
         graph.output(data, (1, 16, 6, 6))
     return graph.model()
 
@@ -228,13 +225,10 @@ def test_what_the_host_does_for_outputs_stands_behind_all_launches(name: str) ->
 
 def test_borders_of_results_are_not_compulsory() -> None:
     """Catches more bytes said to be written at least than are: what readers pad with is in DRAM before the run."""
-    graph, zero, scale = Graph("padded"), np.array(0, np.int8), 2.0**-3
-    weights = np.ones((16, 16, 3, 3), np.int8)
-    data = graph.dequantize(graph.input("x", (1, 16, 6, 6), TensorProto.INT8), scale, zero)
+    graph = Graph("padded")
+    data = graph.dequantize(graph.input("x", (1, 16, 6, 6), TensorProto.INT8), SCALE, ZERO)
     for name in "ab":
-        kernel = graph.dequantize(graph.constant(f"w_{name}", weights), scale, zero)
-        made = graph.quantize(graph.node("Conv", f"conv_{name}", [data, kernel], pads=[1] * 4), scale, zero)
-        data = graph.dequantize(made, scale, zero)
+        data = convolution(graph, name, data, np.ones((16, 16, 3, 3), np.int8), pads=[1] * 4)
         graph.output(data, (1, 16, 6, 6))
     report, program, _ = ran(graph.model(), load_accelerator("gemmini"), "joined")
     results = [program.segments[name] for step in program.steps if isinstance(step, Launch) for name in step.outputs]
