@@ -12,7 +12,8 @@ from accel.accelerator.base import Count, DocumentPart, Energy, says_nothing
 OperatorClass = Literal["elementwise", "reduction", "exponential", "contraction", "movement"]
 HostBasis = Literal["measured", "cited", "assumed"]
 _Text = r"^[^\x00-\x1f\x7f]+$"
-_Rate = Annotated[float, Field(strict=True, gt=0, le=1e6, allow_inf_nan=False)]
+_LEAST = 1e-6  # of a clock, 1 Hz, and of rates: below, times are too long for what counts them
+_Rate = Annotated[float, Field(strict=True, ge=_LEAST, le=1e6, allow_inf_nan=False)]
 _Cycles = Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)]
 
 
@@ -61,7 +62,12 @@ class HostCosts(DocumentPart):
     clock_mhz: Annotated[
         float,
         Field(
-            strict=True, gt=0, le=100_000, allow_inf_nan=False, description="the host's clock, MHz", examples=[650.0]
+            strict=True,
+            ge=_LEAST,
+            le=100_000,
+            allow_inf_nan=False,
+            description="the host's clock, MHz",
+            examples=[650.0],
         ),
     ]
     bytes_per_cycle: Annotated[

@@ -54,6 +54,7 @@ from accel.lowering.partition.composite_graph import read_graph
 from accel.lowering.partition.graph_partition import RegionChoice, marked
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.lowering.vector.vector_partition import place_vector_programs
+from accel.lowering.vector.window_maxima import say_window_maxima
 from accel.program.program_model import Program, renamed
 from accel.report.attention_placements import attention_placements
 from accel.report.documents.report_documents import CompiledFunction
@@ -152,11 +153,11 @@ def _marked(
 ) -> Partitioned:
     """The module of a choice; ``attention``: where it goes over blocks of keys, if not as the options say."""
     job, timer = done.job, RegionTimer(done.job.target, done.job.cache, assistant=done.job.helpers.assistant)
-    module = marked(done.imported.module, choice)
+    said = say_window_maxima(done.imported, marked(done.imported.module, choice), job.target, left)
     with _pass_texts(job) as texts:  # passes over what is priced are none of the model's
-        module = place_vector_programs(module, job.target, timer.times, left, attention or job.options.attention)
+        module = place_vector_programs(said.module, job.target, timer.times, left, attention or job.options.attention)
     timer.keep()
-    return Partitioned(job, done.imported, module, tuple(texts))
+    return Partitioned(job, said.imported, module, tuple(texts))
 
 
 def _fastest(done: Imported, choice: RegionChoice, left: Mapping[str, str]) -> Partitioned:
@@ -182,7 +183,9 @@ def _tried_tilings(done: Imported, choice: RegionChoice, left: Mapping[str, str]
         return TriedProgram(emitted.program, emitted.origin.in_dram, regions)
 
     graph = read_graph(done.imported.module, Capabilities.of(job.target), left)
-    return tried_choices(choice, graph, job.target, compiled, depth_first=job.options.depth_first != "off")
+    in_dram = replace(job, options=job.options.model_copy(update={"on_chip": "off"}))
+    choices = [choice, choose(in_dram, graph)]
+    return tried_choices(choices, graph, job.target, compiled, depth_first=job.options.depth_first != "off")
 
 
 def _compiled(done: Partitioned, depth_first: DepthFirst) -> tuple[Emitted, dict[str, LoweredRegion]]:
@@ -239,7 +242,8 @@ def _left_to_faster_host(done: Imported, left: Mapping[str, str]) -> Mapping[str
         tried = replace(done, job=replace(job, kept=KeptPrograms()))
         return pack_graph(_marked(tried, _first_choice(tried, nodes), nodes)).module
 
-    return FastestPlacement(packed, job.target, RegionTimer(job.target, spare=_SPARE)).left_to_host(left)
+    timer, join = RegionTimer(job.target, spare=_SPARE), job.options.launches == "joined"
+    return FastestPlacement(packed, job.target, timer, join=join).left_to_host(left)
 
 
 def pack_graph(done: Partitioned) -> Packed:

@@ -40,7 +40,9 @@ from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.verify.input_tensors import Tensors
 
 _AS_USUAL = Options()
-_THAT_COUNT = {"seed", "host_nodes", "placement", "dims", "shapes", "attention", *QuantisationOptions.model_fields}
+_THAT_COUNT = {
+    "seed", "host_nodes", "placement", "launches", "dims", "shapes", "attention", *QuantisationOptions.model_fields,
+}  # fmt: skip
 _MOST_TIMED = 256  # unlike launches that are compiled; further ones take what those of their shape and tiling do
 _SPARE = 2_000_000  # instructions of large launches, as of dense layers where each takes a tile: some seconds
 
@@ -93,7 +95,8 @@ def plan_loaded_model(
     packed = pack_graph(chosen)
     timer = RegionTimer(target, spare=_SPARE)
     launches = list(_launches(chosen.module, packed.module, capabilities, timer))
-    together = joined_cycles(packed.module, target, timer.lowered)
+    join = options.launches == "joined"
+    together = joined_cycles(packed.module, target, timer) if join else None
     if together is not None:
         launches = [
             launch.model_copy(update={"estimated_cycles": cycles})
@@ -116,7 +119,7 @@ def plan_loaded_model(
         macs=Macs(total=info.macs, accelerator=macs, share=macs / info.macs if info.macs else 0.0),
         estimated_cycles=sum(launch.estimated_cycles or 0 for launch in launches),
         end_to_end=estimated_end_to_end(
-            packed.module, accelerator, [launch.estimated_cycles or 0 for launch in launches]
+            packed.module, accelerator, [launch.estimated_cycles or 0 for launch in launches], join=join
         ),
     )
 

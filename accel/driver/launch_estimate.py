@@ -1,12 +1,13 @@
 """The cycles of launches for a plan: of those too large to be timed from parts of them, of small ones run as one."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tvm import ir
 
 from accel.accelerator.target import Target
+from accel.driver.trials.region_timer import RegionTimer
 from accel.errors import CyclopsError
 from accel.isa.family_registry import arrangement_of, family_of
 from accel.joining.joined_launches import can_join, join_launches
@@ -14,7 +15,7 @@ from accel.joining.launch_parts import MOST
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.codegen.region_lowering import LoweredRegion
-from accel.lowering.ir.function_attributes import REGION, region_functions
+from accel.lowering.ir.function_attributes import REGION, load_region, region_functions
 from accel.lowering.ir.host_runs import LaunchRun, split_main
 from accel.lowering.pipeline import REGION_STAGES
 from accel.program.program_model import Launch
@@ -59,9 +60,7 @@ def launch_cycles(region: AnyRegion, timer: CycleTimer) -> int | None:
     return round(stack.at(stacks) + (rows - 1) * row.more + (stacks - 1) * (rows - 1) * both)
 
 
-def joined_cycles(
-    packed: ir.IRModule, target: Target, lowered: Mapping[str, LoweredRegion | bytes]
-) -> list[int] | None:
+def joined_cycles(packed: ir.IRModule, target: Target, timer: RegionTimer) -> list[int] | None:
     """Returns the cycles of each launch as they run as one, those of a job's layers.
 
     None where the accelerator joins none, or where that is not known of all: a launch was not compiled whole, or they
@@ -70,20 +69,21 @@ def joined_cycles(
     Args:
         packed: after the stage ``pack``.
         target: what it is for.
-        lowered: regions that were compiled, by their attribute.
+        timer: has timed the regions.
     """
     accelerator = target.accelerator
     family, runs = family_of(accelerator), [run for run in split_main(packed) if isinstance(run, LaunchRun)]
-    regions = {name: lowered.get(str(function.attrs[REGION])) for name, function in region_functions(packed).items()}
+    if not can_join(accelerator, family):
+        return None
+    marked = region_functions(packed).items()
+    regions = {name: timer.find_lowered(load_region(str(function.attrs[REGION]))) for name, function in marked}
     called = [regions[run.call.args[0]] for run in runs]
     made = [each.made for each in called if isinstance(each, LoweredRegion)]
     if len(made) < max(len(runs), 2) or sum(len(each.code.words) for each in made) > MOST:
         return None
-    if not can_join(accelerator, family):
-        return None
     stages = {stage.name: stage.run for stage in REGION_STAGES}
     try:
-        module = RegionCache(packed, target, stages, None, lowered).lowered()
+        module = RegionCache(packed, target, stages, None, timer.lowered).lowered()
         program = join_launches(emit(module, accelerator, arrangement_of(accelerator)), family)
         if not any(isinstance(step, Launch) and step.joined for step in program.steps):
             return None

@@ -104,6 +104,10 @@ class VectorProgram:
         """Returns the shape of a tensor in DRAM."""
         return tuple(1 if axis == UNIT else self.extents[axis] for axis in tensor.axes)
 
+    def parameter_shape(self, tensor: VectorTensor) -> tuple[int, ...]:
+        """Returns the shape of a tensor in DRAM as a function's parameter, which has a dimension at least."""
+        return self.dram_shape(tensor) or (1,)
+
     @property
     def cut(self) -> tuple[int, ...]:
         """The axes that have more than one tile."""

@@ -65,7 +65,7 @@ def make_report(  # noqa: PLR0913  a report has many parts
     layers = layers_of(simulation, program.accelerator)
     macs = sum(layer.macs for layer in layers)
     end_to_end = program_end_to_end(program, layers, simulation.host_works)
-    instructions, dram = total_energy(layers), program_traffic(program, layers)
+    instructions, dram = total_energy(layers), program_traffic(program, simulation, layers)
     return Report(
         accelerator=program.accelerator.name,
         provenance=provenance,

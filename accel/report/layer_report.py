@@ -10,7 +10,7 @@ from accel.errors import InvalidAccelerator
 from accel.isa.decode import Decoded
 from accel.isa.family import Timing, dram_traffic
 from accel.isa.family_registry import family_of
-from accel.program.program_model import Program
+from accel.program.program_model import Program, Segment
 from accel.report.documents.report_documents import CycleAccount, Machine, NetworkBound, ReportedLayer, Roofline
 from accel.report.run_traffic import DramTraffic, traffic_of
 from accel.simulate import cycle_account
@@ -116,10 +116,28 @@ def total_energy(layers: list[ReportedLayer]) -> float | None:
     return sum(known) if known else None
 
 
-def program_traffic(program: Program, layers: list[ReportedLayer]) -> DramTraffic:
+def program_traffic(program: Program, simulation: Simulation, layers: list[ReportedLayer]) -> DramTraffic:
     """Returns the DRAM traffic of a run of the program whose launches are ``layers``."""
     read, written = sum(layer.bytes_read for layer in layers), sum(layer.bytes_written for layer in layers)
-    return traffic_of(program, bytes_read=read, bytes_written=written)
+    bordered = program.image.keys() - set(program.inputs)
+
+    def stored(name: str) -> int:
+        segment = program.segments[name]
+        return _stored_bytes(segment, simulation) if name in bordered else segment.nbytes
+
+    return traffic_of(program, bytes_read=read, bytes_written=written, stored=stored)
+
+
+def _stored_bytes(segment: Segment, simulation: Simulation) -> int:
+    """The bytes of a result that its launches store; others of it are a border that the image has."""
+    edges = np.zeros(segment.nbytes + 1, np.int64)
+    for result in simulation.launches:
+        if segment.name not in result.launch.outputs:
+            continue
+        rows = family_of(result.accelerator).boxes(result.decoded).writes().single_rows()
+        for each, step in ((rows.begin, 1), (rows.begin + rows.row_bytes, -1)):
+            np.add.at(edges, np.clip(each - segment.address, 0, segment.nbytes), step)
+    return int(np.count_nonzero(np.cumsum(edges[:-1])))
 
 
 def _limit(timing: Timing) -> tuple[str, float]:

@@ -1,5 +1,7 @@
 """What a whole run moves over the DRAM bus, beside what any schedule must move, and the energy of its parts."""
 
+from collections.abc import Callable
+
 import pydantic
 from pydantic import Field
 
@@ -39,7 +41,8 @@ class DramTraffic(pydantic.BaseModel):
     """Bytes of DRAM that all launches move, beside the compulsory ones.
 
     Compulsory is what a chip of unlimited memory would move too: each tensor that the run or the host has made, and
-    each constant, is read once, as it lies in DRAM; each result that the host reads, or the run gives, is written once.
+    each constant, is read once, as it lies in DRAM; each result that the host reads, or the run gives, is written once,
+    without a border around it that is in DRAM before the run.
     """
 
     bytes_read: int = Field(description="by all launches")
@@ -70,8 +73,17 @@ class RunEnergy(pydantic.BaseModel):
     unknown: list[str] = Field(description="the parts that no cost is given for, and which `total` lacks")
 
 
-def traffic_of(program: Program, *, bytes_read: int, bytes_written: int) -> DramTraffic:
-    """Returns the traffic of a run of the program, whose launches move so many bytes."""
+def traffic_of(
+    program: Program, *, bytes_read: int, bytes_written: int, stored: Callable[[str], int] | None = None
+) -> DramTraffic:
+    """Returns the traffic of a run of the program, whose launches move so many bytes.
+
+    Args:
+        program: as it ran.
+        bytes_read: by all launches.
+        bytes_written: by all launches.
+        stored: returns the bytes that launches store of a result, by its name, as within a border; None: all of it.
+    """
     written, read, ours = set[str](), set[str](), set[str]()
     for step in program.steps:
         if isinstance(step, HostStep):
@@ -83,7 +95,7 @@ def traffic_of(program: Program, *, bytes_read: int, bytes_written: int) -> Dram
             ours.update(step.outputs)
     written |= ours.intersection(program.outputs)
     sizes = {name: segment.nbytes for name, segment in program.segments.items()}
-    least_read, least_written = (sum(sizes[name] for name in names) for names in (read, written))
+    least_read, least_written = sum(map(sizes.__getitem__, read)), sum(map(stored or sizes.__getitem__, written))
     least = least_read + least_written
     return DramTraffic(
         bytes_read=bytes_read,

@@ -55,7 +55,7 @@ def make_simulation_report(
     hazards = simulation.hazards or Hazards((), ())
     launches = layers_of(simulation, program.accelerator)
     end_to_end = program_end_to_end(program, launches, simulation.host_works) if timed else None
-    instructions, dram = total_energy(launches), program_traffic(program, launches)
+    instructions, dram = total_energy(launches), program_traffic(program, simulation, launches)
     return SimulationReport(
         accelerator=program.accelerator.name,
         provenance=provenance,

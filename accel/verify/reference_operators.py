@@ -191,26 +191,23 @@ def _clip(_call: ir.Call, _deadline: Deadline, data: Array, low: float, high: fl
 
 def _max_pool(call: ir.Call, _deadline: Deadline, data: Array) -> Array:
     """What lies beyond an image is no larger than anything."""
-    (kernel, strides, (top, left, bottom, right), dilation) = (
+    (kernel, strides, padding, dilation) = (
         [int(x) for x in given]
         for given in (call.attrs.pool_size, call.attrs.strides, call.attrs.padding, call.attrs.dilation)
     )
     lowest = np.iinfo(data.dtype).min if data.dtype.kind in "iu" else -np.inf
-    height, width = (int(extent) for extent in call.ty.shape.values[2:])
-    far = [max(0, (n - 1) * s + (k - 1) * d + 1 - size) for n, s, k, d, size in zip(
-        (height, width), strides, kernel, dilation, (data.shape[2] + top + bottom, data.shape[3] + left + right),
-        strict=True,
-    )]  # fmt: skip
-    around = ((0, 0), (0, 0), (top, bottom + far[0]), (left, right + far[1]))
+    shape = tuple(int(extent) for extent in call.ty.shape.values)
+    around, steps = [(0, 0), (0, 0)], list(zip(shape[2:], strides, kernel, dilation, strict=True))
+    for (n, s, k, d), size, before, after in zip(
+        steps, data.shape[2:], padding[: len(steps)], padding[len(steps) :], strict=True
+    ):
+        around.append((before, after + max(0, (n - 1) * s + (k - 1) * d + 1 - size - before - after)))
     padded = np.pad(data, around, constant_values=lowest)
-    result = np.full((*data.shape[:2], height, width), lowest, data.dtype)
-    for y in range(kernel[0]):
-        for x in range(kernel[1]):
-            down, beside = y * dilation[0], x * dilation[1]
-            taps = padded[
-                :, :, down : down + (height - 1) * strides[0] + 1, beside : beside + (width - 1) * strides[1] + 1
-            ]
-            np.maximum(result, taps[:, :, :: strides[0], :: strides[1]], out=result)
+    result = np.full(shape, lowest, data.dtype)
+    for taps in np.ndindex(*kernel):
+        begun = (tap * d for tap, (_, _, _, d) in zip(taps, steps, strict=True))
+        index = (slice(at, at + (n - 1) * s + 1, s) for at, (n, s, _, _) in zip(begun, steps, strict=True))
+        np.maximum(result, padded[(slice(None), slice(None), *index)], out=result)
     return result
 
 
@@ -261,7 +258,7 @@ _RULES: Mapping[str, Callable[..., Any]] = {
     "relax.round": _plain(np.rint),
     "relax.clip": _clip,
     "relax.astype": lambda call, _deadline, data: data.astype(str(call.attrs.dtype)),
-    "relax.nn.max_pool2d": _max_pool,
+    **dict.fromkeys(("relax.nn.max_pool1d", "relax.nn.max_pool2d", "relax.nn.max_pool3d"), _max_pool),
     "relax.nn.pad": _pad,
     "relax.strided_slice": _slice,
     "relax.take": _take,

@@ -28,7 +28,7 @@ def run_wide(model: onnx.ModelProto, wanted: str, inputs: Mapping[str, Array]) -
                 attribute.t.CopyFrom(_widened_tensor(attribute.t))
     fed = {name: _widened(array) for name, array in inputs.items()}
     with np.errstate(all="ignore"):
-        (found,) = ReferenceEvaluator(wide, new_ops=[Cast, DequantizeLinear, QuantizeLinear]).run([wanted], fed)
+        (found,) = ReferenceEvaluator(wide, new_ops=_OWN).run([wanted], fed)
     return np.asarray(found)
 
 
@@ -73,6 +73,16 @@ class QuantizeLinear(OpRun):
         return (np.clip(whole, bounds.min, bounds.max).astype(dtype),)
 
 
+class GlobalMaxPool(OpRun):
+    """The maximum of each channel; the evaluator's own takes that of images alone, over two axes."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, **_: Any) -> tuple[Array]:
+        """The maxima, with an extent of 1 in the place of each other axis."""
+        return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+
 class Cast(OpRun):
     """A cast; what would be a float is one of double precision."""
 
@@ -82,3 +92,6 @@ class Cast(OpRun):
         """The tensor in its new type."""
         dtype = onnx.helper.tensor_dtype_to_np_dtype(to)
         return (x.astype(np.float64 if np.issubdtype(dtype, np.floating) else dtype),)
+
+
+_OWN = [Cast, DequantizeLinear, GlobalMaxPool, QuantizeLinear]

@@ -113,6 +113,16 @@ class RegionTimer:
         self._kept.put(self._object_key(attribute), dump_object(made))
         return made
 
+    def find_lowered(self, region: AnyRegion) -> LoweredRegion | bytes | None:
+        """Returns a region that was timed as it was compiled; None where it was not, or cannot be.
+
+        One of which the words alone are noted, as by another timer of the target, is compiled now.
+        """
+        attribute = dump_region(region)
+        if attribute not in self.lowered and self._known_words(attribute) is not None:
+            self.object_of(region)
+        return self.lowered.get(attribute)
+
     def expect(self, regions: Sequence[AnyRegion], *, share: bool = False) -> None:
         """Begin to lower what :meth:`object_of` will be asked for, in another process if there is one.
 

@@ -5,7 +5,7 @@ Which tilings are taken is decided by the programs that they become.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -86,20 +86,21 @@ class ChoiceTrials:
 
 
 def tried_choices(
-    choice: RegionChoice,
+    choices: Sequence[RegionChoice],
     graph: CompositeGraph,
     target: Target,
     compiled: Compiled,
     *,
     depth_first: bool,
 ) -> ChoiceTrials:
-    """Returns a choice with all data in DRAM, and others, as programs with results on the chip.
+    """Returns choices with all data in DRAM, and others, as programs with results on the chip.
 
     One is priced as if all data stayed; and where some results do not fit, others have stripes of these for tiles.
     """
     capabilities, cost = Capabilities.of(target), family_of(target.accelerator).tiling_cost
     trials = ChoiceTrials(compiled)
-    trials.add(choice)
+    for choice in choices:
+        trials.add(choice)
     trials.add(choose_regions(graph, capabilities, cost, joined=JoinedPrices(staying_cost(target.accelerator))))
     best = trials.best()
     nodes = nodes_in_dram(best.program) if depth_first else frozenset[str]()

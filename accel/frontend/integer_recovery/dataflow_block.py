@@ -17,6 +17,9 @@ from accel.host.onnx_calls import OnnxCall, make_onnx_call
 from accel.host.relax_rules import RULES
 from accel.util.arrays import Array, Float64, Int64
 
+MAX_POOLINGS = ("relax.nn.max_pool1d", "relax.nn.max_pool2d", "relax.nn.max_pool3d")
+"""Maxima over windows of lines, images and volumes, which keep scales and zero points."""
+
 _SMALL = 4096  # elements of the largest constant whose value is kept once it is computed
 
 
@@ -387,8 +390,8 @@ def _is_view(value: relax.Expr) -> bool:
 
 _MOVES = ("relax.concat", "relax.expand_dims", "relax.flatten", "relax.permute_dims", "relax.reshape", "relax.squeeze")
 _INTEGER = (
-    "relax.add", "relax.astype", "relax.maximum", "relax.minimum", "relax.multiply", "relax.nn.max_pool2d",
-    "relax.nn.pad", "relax.strided_slice", "relax.subtract",
+    *MAX_POOLINGS, "relax.add", "relax.astype", "relax.maximum", "relax.minimum", "relax.multiply", "relax.nn.pad",
+    "relax.strided_slice", "relax.subtract",
 )  # fmt: skip
 
 

@@ -32,6 +32,19 @@ class Boxes:
         reach = (self.rows - 1) * self.row_stride
         return self.begin + np.minimum(reach, 0), self.begin + np.maximum(reach, 0) + self.row_bytes
 
+    def single_rows(self) -> "Boxes":
+        """Returns the rows of the boxes, each as a box of its own, in their order."""
+        which = np.repeat(np.arange(len(self.rows)), self.rows)
+        number = np.arange(len(which)) - np.repeat(np.cumsum(self.rows) - self.rows, self.rows)
+        return Boxes(
+            self.instruction[which],
+            self.begin[which] + number * self.row_stride[which],
+            np.ones_like(which),
+            self.row_stride[which],
+            self.row_bytes[which],
+            self.write[which],
+        )
+
     def meet(self, others: "Boxes") -> bool:
         """Returns whether any has a byte between its first and its last one where one of ``others`` has."""
         (begins, ends), (firsts, lasts) = self.hulls(), others.hulls()

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from tvm import ir, relax
 
+from accel.frontend.integer_recovery.dataflow_block import MAX_POOLINGS
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import is_composite_call, read_composite
 from accel.lowering.analysis.image_padding import padding_of
@@ -136,7 +137,7 @@ def _joins(value: Any) -> bool:
 
 _KEEPING = (
     "relax.expand_dims", "relax.flatten", "relax.permute_dims", "relax.reshape", "relax.squeeze", "relax.strided_slice",
-    "relax.nn.max_pool2d",
+    *MAX_POOLINGS,
 )  # fmt: skip
 
 

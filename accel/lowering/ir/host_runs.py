@@ -1,6 +1,6 @@
 """Host steps: the runs of ``main`` that no accelerator takes, each as a Relax function of its own."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +33,8 @@ def split_main(
     """``main`` as an ordered list of host runs and launches, or whatever calls stand ``apart``.
 
     A host binding joins the run that defines its latest operand, so tuples and shapes stay inside one run. What no
-    launch has a part in runs first, so that it stands between no launches.
+    launch has a part in runs first; all else waits until a launch reads some of it, as an output does to the end, so
+    that it stands between as few launches as possible.
     """
     main, stands_apart = module["main"], apart or is_launch
     first = HostRun()
@@ -57,7 +58,22 @@ def split_main(
             assert isinstance(run, HostRun)
             run.bindings.append(binding)
             defined[binding.var] = target
-    return runs if first.bindings else runs[1:]
+    return [*([first] if first.bindings else []), *_as_late_as_read(runs[1:])]
+
+
+def _as_late_as_read(runs: Iterable[HostRun | LaunchRun]) -> Iterator[HostRun | LaunchRun]:
+    """Yields the runs with host runs put together right before the first launch that reads any of them."""
+    waiting = HostRun()
+    for run in runs:
+        if isinstance(run, HostRun):
+            waiting.bindings += run.bindings
+            continue
+        if not {binding.var for binding in waiting.bindings}.isdisjoint(free_vars(run.call)):
+            yield waiting
+            waiting = HostRun()
+        yield run
+    if waiting.bindings:
+        yield waiting
 
 
 def layers_of(module: ir.IRModule) -> dict[str, list[str]]:
@@ -161,6 +177,12 @@ def wholes(module: ir.IRModule) -> dict[relax.Var, relax.Var]:
         for binding in block.bindings:
             found |= dict.fromkeys(read_parts(binding.value) or [], binding.var)
     return found
+
+
+def rebound(main: relax.Function, bindings: Sequence[relax.VarBinding], attrs: Mapping[str, Any]) -> relax.Function:
+    """Returns ``main`` with other bindings, from which it returns the same, and with these attributes."""
+    body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
+    return relax.Function(main.params, body, main.ret_ty, is_pure=True).with_attrs(dict(attrs))
 
 
 def main_results(main: relax.Function) -> list[relax.Expr]:

@@ -21,7 +21,7 @@ def in_views(function: tirx.PrimFunc, views: Sequence[AffineView | None]) -> tir
     if not viewed:
         return function
     buffers = {
-        parameter: tirx.decl_buffer(view.shape, str(parameter.dtype), str(parameter.name))
+        parameter: tirx.decl_buffer(view.shape or (1,), str(parameter.dtype), str(parameter.name))
         for parameter, view in viewed.items()
     }
 
@@ -48,8 +48,9 @@ def in_views(function: tirx.PrimFunc, views: Sequence[AffineView | None]) -> tir
 
 
 def _indices(view: AffineView, given: Sequence[Any]) -> list[Any]:
+    """Indices into the buffer; a tensor or a buffer without dimensions is a parameter of one element."""
     atoms = []
-    for extents, index in zip(view.atoms, given, strict=True):
+    for extents, index in zip(view.atoms, given if view.atoms else (), strict=True):
         for place, extent in enumerate(extents):
             inner = math.prod(extents[place + 1 :])
             atom = index if inner == 1 else tirx.floordiv(index, inner)
@@ -60,4 +61,4 @@ def _indices(view: AffineView, given: Sequence[Any]) -> list[Any]:
         for step, atom in zip(steps, atoms, strict=True):
             index = index + atom * step if step else index
         found.append(index)
-    return found
+    return found or [tirx.const(0, "int32")]

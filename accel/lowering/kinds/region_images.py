@@ -42,7 +42,7 @@ def _plain_parameters(function: tirx.PrimFunc, region: VectorRegion) -> list[tir
     """The parameters of a program's function as they are without views."""
     program, views = region.shape, [*region.views, *[None] * (len(function.params) - len(region.views))]
     return [
-        parameter if view is None else tirx.decl_buffer(program.dram_shape(tensor), tensor.dtype, tensor.name)
+        parameter if view is None else tirx.decl_buffer(program.parameter_shape(tensor), tensor.dtype, tensor.name)
         for parameter, tensor, view in zip(function.params, program.in_dram, views, strict=True)
     ]
 

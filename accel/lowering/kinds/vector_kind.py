@@ -30,7 +30,8 @@ class VectorKind:
         program = region.shape
         operands = program.in_dram[: len(program.in_dram) - program.results]
         parameters = {
-            tensor.name: te.placeholder(program.dram_shape(tensor), tensor.dtype, tensor.name) for tensor in operands
+            tensor.name: te.placeholder(program.parameter_shape(tensor), tensor.dtype, tensor.name)
+            for tensor in operands
         }
         known: dict[str, te.Tensor] = dict(parameters)
         for statement in program.parsed:
@@ -60,7 +61,7 @@ class VectorKind:
 def _computed(program: VectorProgram, statement: Statement, known: Mapping[str, te.Tensor]) -> te.Tensor:
     """A statement over whole tensors."""
     target = program.tensor(statement.target.name)
-    shape = program.dram_shape(target) or (1,)
+    shape = program.parameter_shape(target)
     reduced = {name: te.reduce_axis((0, program.extents[int(name[1:])]), name) for name in statement.reduced}
 
     def element(*indices: Any) -> Any:
@@ -203,7 +204,7 @@ class _Tiles:
                 return buffers[tensor.name][tuple(tirx.const(index, "int32") for index in access.indices)]
             if not tensor.memory:
                 at = [_dram_index(axis, variables, place) for axis in tensor.axes]
-                return self.dram[tensor.name][tuple(at)]
+                return self.dram[tensor.name][tuple(at) or (tirx.const(0, "int32"),)]
             chip = [variables[axis] for axis in tensor.axes]
             return buffers[tensor.name][tuple(chip) or (tirx.const(0, "int32"),)]
 

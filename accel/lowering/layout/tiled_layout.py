@@ -54,15 +54,21 @@ def in_dram(shape: Sequence[int], axes: Sequence[int]) -> Shape:
     return tuple(shape[axis] for axis in axes)
 
 
-def pack_tensor(source: relax.Expr, packed: PackedActivation, tile: Tile, padding: Pads) -> relax.Expr:
-    """int8 [N, C, H, W] or [M, K] to packed, with ``padding`` (top, left, bottom, right) of zeros around an image."""
+def pack_tensor(
+    source: relax.Expr, packed: PackedActivation, tile: Tile, padding: Pads, filling: int = 0
+) -> relax.Expr:
+    """int8 [N, C, H, W] or [M, K] to packed, with ``padding`` (top, left, bottom, right) around an image.
+
+    ``filling`` is what that is of, and what fills up tiles.
+    """
     shape = [int(extent) for extent in source.ty.shape]
     wanted, split, order = _axes_of_layout(packed, tile, len(shape))
     before = (0, 0, *padding[:2]) if len(shape) == 4 else (0, 0)
     after = [want - first - extent for want, first, extent in zip(wanted, before, shape, strict=True)]
     value = source
     if tuple(shape) != wanted:
-        value = relax.op.nn.pad(value, [width for pair in zip(before, after, strict=True) for width in pair])
+        widths = [width for pair in zip(before, after, strict=True) for width in pair]
+        value = relax.op.nn.pad(value, widths, "constant", filling)
     value = relax.op.permute_dims(relax.op.reshape(value, split), order)
     return value if tile.memory.dtype == "int8" else _offset(value)
 

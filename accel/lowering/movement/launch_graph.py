@@ -23,7 +23,7 @@ from accel.lowering.ir.function_attributes import (
     load_launches,
     region_of,
 )
-from accel.lowering.ir.host_runs import free_vars, is_launch, make_parts
+from accel.lowering.ir.host_runs import free_vars, is_launch, make_parts, rebound
 from accel.lowering.kinds.region_images import region_function
 from accel.lowering.movement.movement_operators import back, onwards, operand_of, shape_of_value, windows_of
 from accel.region.affine_view import AffineView, NotAffineError, ViewBuilder, whole
@@ -369,9 +369,7 @@ class LaunchGraph:
             STORED: json.dumps(stored),
             UNMOVED: json.dumps(self.unmoved),
         }
-        body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
-        rebuilt = relax.Function(main.params, body, main.ret_ty, is_pure=True)
-        module.update_func(module.get_global_var("main"), rebuilt.with_attrs(attrs))
+        module.update_func(module.get_global_var("main"), rebound(main, bindings, attrs))
         called = {str(binding.value.args[0].name_hint) for binding in bindings if is_launch(module, binding.value)}
         kept = {
             variable: function

@@ -19,13 +19,13 @@ from accel.region.pooling import Pooling
 from accel.region.shapes import Convolution
 
 
-def borders_of(module: ir.IRModule, gemm: Contraction) -> dict[relax.Var, Padding]:
+def borders_of(module: ir.IRModule, gemm: Contraction, *, by_programs: bool = False) -> dict[relax.Var, Padding]:
     """The border of each result of a region that has one, by the variable of ``main``.
 
-    ``module`` is as partition left it. Of several values that readers want around a result most of them decide; the
-    others have the host pad.
+    ``module`` is as partition left it; ``by_programs`` says that vector programs may read what is padded. Of several
+    values that readers want around a result most of them decide; the others have the host pad.
     """
-    made, wanted = _regions_and_wishes(module, gemm)
+    made, wanted = _regions_and_wishes(module, gemm, by_programs=by_programs)
     return {var: _enclosing(wanted[var]) for var, region in made.items() if var in wanted and _can(region)}
 
 
@@ -47,15 +47,22 @@ def _enclosing(wanted: list[Padding]) -> Padding:
 
 
 def _regions_and_wishes(
-    module: ir.IRModule, gemm: Contraction
+    module: ir.IRModule, gemm: Contraction, *, by_programs: bool
 ) -> tuple[dict[relax.Var, Region], dict[relax.Var, list[Padding]]]:
-    """The regions of ``main`` by their results, and what regions that read a value as it lies want around it."""
+    """The regions of ``main`` by their results, and what those that read a value as it lies want around it.
+
+    These are regions, and vector programs that read what is padded.
+    """
     values = {binding.var: binding.value for block in module["main"].body.blocks for binding in block.bindings}
+    read = {each for value in values.values() if called_region(module, value) for each in value.args}
     made: dict[relax.Var, Region] = {}
     wanted: dict[relax.Var, list[Padding]] = {}
     for var, value in values.items():
         region = called_region(module, value)
         if region is None:
+            around = padding_of(value) if by_programs and var not in read else None
+            if around is not None and isinstance(value, ir.Call):
+                wanted.setdefault(value.args[0], []).append(around)
             continue
         made[var] = region
         if not _reads_results(region, gemm):

@@ -69,7 +69,7 @@ class _Packer:
         attrs = module["main"].attrs
         self.programs = load_launches(str(attrs[LAUNCHES])) if LAUNCHES in attrs else {}
         self.regions: dict[Region, ir.GlobalVar] = {}
-        self.borders = borders_of(module, gemm)
+        self.borders = borders_of(module, gemm, by_programs=by_programs)
         self.stored: list[str] = []  # operators of the host that stores have made superfluous
 
     def module(self) -> ir.IRModule:

@@ -17,7 +17,7 @@ from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import OperandLayout
 from accel.lowering.layout.tiled_layout import cut_image, place_in_dram, unfold_patches
 from accel.region.epilogue import INT8
-from accel.region.shapes import Convolution, PackedActivation, SlidingWindow
+from accel.region.shapes import Convolution, PackedActivation, Sides, SlidingWindow
 
 VIEWS = ("relax.expand_dims", "relax.flatten", "relax.reshape", "relax.squeeze")
 
@@ -132,9 +132,18 @@ class PackedValues:
         source = self.rebuilt(var)
         if conv.unfolded is not None:
             source = self._unfolded(self.builder.emit(source), conv, conv.unfolded)
-        tensor = tiled_layout.pack_tensor(source, wanted, self.gemm.data, padding)
+        tensor = tiled_layout.pack_tensor(source, wanted, self.gemm.data, padding, self._around(source, padding))
         name = getattr(var, "name", "constant")
         return self.builder.emit(tensor, name_hint=f"{name}_packed"), conv
+
+    def _around(self, source: relax.Expr, padding: Sides) -> int:
+        """What fills up the tiles of data: what is around its images, as then stores fill no more than one border.
+
+        Weights are zero there.
+        """
+        known = isinstance(source, relax.Var) and self.by_programs and not any(padding)
+        around = padding_of(self.builder.lookup_binding(source)) if known else None
+        return 0 if around is None else around.value
 
     def _unfolded(self, source: relax.Var, conv: Convolution, window: SlidingWindow) -> relax.Expr:
         channels = int(source.ty.shape[1])

@@ -20,18 +20,23 @@ class RowLaunch:
 
 
 def launches_of(graph: CompositeGraph, joined: Mapping[str, int], regions: Collection[str]) -> dict[str, list[str]]:
-    """Returns the composites whose results each launch reads, by its name and in its order; "" of what the host makes.
+    """Returns the launches whose results each launch reads, by its name and in its order; "" of what the host makes.
 
-    Of a launch that the host parts from those before it, all are "".
+    Of a launch that the host parts from those before it, all are "": what it reads has been made of their results by
+    the host, by operators that no accelerator runs or by composites without a region.
 
     Args:
         graph: the composites.
         joined: the contractions that additions and poolings take in, as places among their operands, by name.
         regions: the names of what has a region.
     """
-    found = {}
+    found: dict[str, list[str]] = {}
+    hosted = set[str]()  # what the host makes of results of launches
     for name, placed in graph.composites.items():
         if name not in regions:
+            reads = set(placed.use.operands)
+            if name not in joined and (placed.use.parted or not reads.isdisjoint(found.keys() | hosted)):
+                hosted.add(name)
             continue
         operands, pair = list(placed.use.operands), graph.pairs.get(name)
         if pair is not None and pair.made in joined:
@@ -40,7 +45,8 @@ def launches_of(graph: CompositeGraph, joined: Mapping[str, int], regions: Colle
         pooled = graph.pooled.get(name)
         if pooled is not None and pooled.made in joined:
             operands = list(graph.composites[pooled.made].use.operands[:1])
-        found[name] = [""] * len(operands) if placed.use.parted else operands
+        parted = placed.use.parted or not hosted.isdisjoint(operands)
+        found[name] = ["" if parted or each not in found else each for each in operands]
     return found
 
 

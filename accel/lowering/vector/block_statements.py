@@ -19,6 +19,8 @@ _CONDITIONS = (*_COMPARED, tirx.And, tirx.Or, tirx.Not)
 # TVM rounds halves away from 0 where it is asked to round, and ONNX and documents to even
 _FUNCTIONS = {name: name for name in ("exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "floor", "ceil")}
 _FUNCTIONS |= {"nearbyint": "rint", "round": "rint", "fabs": "abs"}
+_ROOTS = {0.5: "sqrt", -0.5: "rsqrt"}
+_PRODUCTS = (1.0, 2.0, 3.0, 4.0)  # powers of one or two multiplications
 _SHORT = 40  # characters of an index in a reason
 _EXACT = 1 << 23  # integers this far from 0 are float32 as they are, and so are their sums
 _WIDE_ENOUGH = ("int8", "uint8", "int16")
@@ -228,10 +230,10 @@ class _Reader:
         if name == "isnan":
             number = self.expression(value.args[0])
             return Select("!=", number, number, Literal(1), Literal(0))
-        if name == "pow" and isinstance(value.args[1], tirx.FloatImm) and float(value.args[1]) in (2.0, 3.0):
-            base = self.expression(value.args[0])
-            square = Binary("*", base, base)
-            return square if float(value.args[1]) == 2.0 else Binary("*", square, base)
+        if name == "pow" and isinstance(exponent := self.expression(value.args[1]), Literal):
+            found = _power(self.expression(value.args[0]), exponent.value)
+            if found is not None:
+                return found
         if name not in _FUNCTIONS or len(value.args) != 1:
             raise UnsaidError(f"documents have no function {name}")
         return Call(_FUNCTIONS[name], (self.expression(value.args[0]),))
@@ -261,6 +263,17 @@ class _Reader:
         number = -number if type(value) is tirx.Sub else number
         widened = Cast("f32", self.access(narrow.source, narrow.indices))
         return widened if number == 0 else Binary("+", widened, Literal(float(number)))
+
+
+def _power(base: Expression, exponent: float) -> Expression | None:
+    """A power as products and roots, one over them of a negative exponent; None of any that is not so short."""
+    if exponent in _ROOTS:
+        return Call(_ROOTS[exponent], (base,))
+    if abs(exponent) not in _PRODUCTS:
+        return None
+    square = Binary("*", base, base)
+    product = {1: base, 2: square, 3: Binary("*", square, base), 4: Binary("*", square, square)}[abs(int(exponent))]
+    return product if exponent > 0 else Call("recip", (product,))
 
 
 def _told(index: Any) -> str:

@@ -1,14 +1,14 @@
 """Conditions in the expressions that they decide: no document knows a bool, but each may say ``select(a < b, x, y)``.
 
 An operator whose result is of bools has 1 where it is so and 0 where not. What reads that has the expression in
-place of the element, and a selection by a selection becomes one of selections.
+place of the element, and a selection by a selection becomes one of selections. Constants of bools are bounds of what
+they select, see :mod:`constant_selections`.
 """
 
-import operator as operators
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tvm import relax
+from tvm import ir, relax
 
 from accel.expression.syntax_tree import (
     Access,
@@ -21,18 +21,10 @@ from accel.expression.syntax_tree import (
     with_leaves,
 )
 from accel.lowering.vector.block_statements import UnsaidError
+from accel.lowering.vector.constant_selections import COMPARISONS, ConstantSelections
 from accel.lowering.vector.whole_floats import LegalOperator, LegalStatement
 
 BOOL = "bool"
-
-_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
-    "<": operators.lt,
-    "<=": operators.le,
-    ">": operators.gt,
-    ">=": operators.ge,
-    "==": operators.eq,
-    "!=": operators.ne,
-}
 
 
 class Conditions:
@@ -40,6 +32,7 @@ class Conditions:
 
     def __init__(self) -> None:
         self._known: dict[relax.Expr, Condition] = {}
+        self._constants = ConstantSelections()
         self._inlined: dict[Hashable, tuple[LegalOperator, LegalOperator]] = {}
 
     def __contains__(self, value: object) -> bool:
@@ -60,6 +53,16 @@ class Conditions:
         if all(tensor.dtype != BOOL for name, tensor in operator.tensors.items() if name in operator.inputs):
             return operator, list(given)
         whole, operands = _inlined(operator, given, self._known)
+        bools = {
+            name: value
+            for name, value in zip(whole.inputs, operands, strict=True)
+            if isinstance(value, ir.GenericConst) and whole.tensors[name].dtype == BOOL
+        }
+        if bools:
+            kept = [value for name, value in zip(whole.inputs, operands, strict=True) if name not in bools]
+            whole, bounds = self._constants.bounded(whole, bools)
+            own = len(kept) - len(whole.constants)
+            operands = [*kept[:own], *bounds, *kept[own:]]
         tensors = tuple((name, whole.tensors[name]) for name in whole.inputs)
         key = id(operator), tensors, tuple(str(statement.value) for statement in whole.statements)
         return self._inlined.setdefault(key, (whole, operator))[0], operands
@@ -88,7 +91,7 @@ def _inlined(
     tensors = dict(operator.tensors)
     found: dict[str, LegalStatement] = {}
     for value, name in list(names.items()):
-        if operator.tensors[name].dtype != BOOL:
+        if operator.tensors[name].dtype != BOOL or isinstance(value, ir.GenericConst):
             continue
         if value not in conditions:
             raise UnsaidError("documents know no bool")
@@ -144,7 +147,7 @@ def _decided(value: Expression) -> Expression:
         return value
     left, right = value.left, value.right
     if isinstance(left, Literal) and isinstance(right, Literal):
-        return value.then if _COMPARISONS[value.comparison](left.value, right.value) else value.otherwise
+        return value.then if COMPARISONS[value.comparison](left.value, right.value) else value.otherwise
     for side, other in ((left, right), (right, left)):
         if isinstance(side, Select) and isinstance(other, Literal) and _is_of_numbers(side):
             then, otherwise = (

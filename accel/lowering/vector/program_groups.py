@@ -8,6 +8,7 @@ from tvm import relax
 from accel.expression.element_types import CAST_TO
 from accel.expression.syntax_tree import Access, Cast, Expression, Literal, Statement
 from accel.lowering.vector.covers.covered_operators import CoveredOperator
+from accel.lowering.vector.tiles.program_buffers import Statements
 from accel.region.vector_program import UNIT, Stream, VectorTensor, axis_name
 
 
@@ -133,6 +134,12 @@ class Group:
         self.statements = [*ahead, *begin, *within, *block, *end]
         first = len(ahead) + len(begin)
         self.stream = Stream(axis, first, first + len(within) + len(block))
+
+    def uncut(self, left: Iterable[relax.Expr]) -> Statements:
+        """Returns what the group does, uncut; from now on it leaves these values in DRAM."""
+        results = tuple(self.store(var) for var in left)
+        operands = tuple(dict.fromkeys(each.dram for each in self.operands.values()))
+        return Statements(tuple(self.extents), self.tensors, operands, results, tuple(self.statements), self.stream)
 
     def store(self, var: relax.Expr) -> str:
         """Returns the tensor in DRAM where a value is left, which a float one is stored to."""

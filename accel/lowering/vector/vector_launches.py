@@ -25,6 +25,7 @@ from accel.lowering.ir.function_attributes import (
     dump_launches,
     dump_region,
 )
+from accel.lowering.ir.host_runs import rebound
 from accel.lowering.kinds.registry import launch_kind
 from accel.region.kinds import VectorRegion
 from accel.region.vector_program import VectorProgram
@@ -113,9 +114,7 @@ class _Launches:
         }
         if self._choices:
             attrs[ATTENTION] = dump_choices(self._choices)
-        body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
-        rebuilt = relax.Function(main.params, body, main.ret_ty, is_pure=True)
-        module.update_func(module.get_global_var("main"), rebuilt.with_attrs(attrs))
+        module.update_func(module.get_global_var("main"), rebound(main, bindings, attrs))
         called = {
             binding.value.op: str(binding.var.name)
             for binding in bindings

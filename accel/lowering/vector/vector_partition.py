@@ -378,11 +378,8 @@ class _Placement:
         """What a group does, the values that it reads, and those that it leaves in DRAM."""
         whole = group.copy()
         outside = [var for var in whole.members if var in self._results or self._is_read_outside(var, group)]
-        left = [whole.store(var) for var in outside]
         given = {each.dram: value for (value, _), each in whole.operands.items()}
-        extents, statements = tuple(whole.extents), tuple(whole.statements)
-        found = Statements(extents, whole.tensors, tuple(given), tuple(left), statements, whole.stream)
-        return without_repeats(found), list(given.values()), outside
+        return without_repeats(whole.uncut(outside)), list(given.values()), outside
 
     def _is_read_outside(self, var: relax.Var, group: Group) -> bool:
         members = set(group.members)

@@ -4,14 +4,14 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
+from accel.frontend.integer_recovery.dataflow_block import MAX_POOLINGS, DataflowRewrite, QuantisedTensor
 from accel.frontend.integer_recovery.qdq_chains import follow_chain
 from accel.frontend.integer_recovery.requantization import Requantize
 
 _MOVES = (
+    *MAX_POOLINGS,
     "relax.expand_dims",
     "relax.flatten",
-    "relax.nn.max_pool2d",
     "relax.permute_dims",
     "relax.reshape",
     "relax.squeeze",

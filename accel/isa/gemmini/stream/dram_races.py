@@ -153,8 +153,6 @@ def _facts(words: Int64, parameters: GemminiParameters, context: LaunchContext) 
 
 def _dram_rows(boxes: Boxes) -> Int64:
     """The rows (n, 3) of boxes by their first byte: begin, end, instruction."""
-    which = np.repeat(np.arange(len(boxes.rows)), boxes.rows)
-    number = np.arange(len(which)) - np.repeat(np.cumsum(boxes.rows) - boxes.rows, boxes.rows)
-    begin = boxes.begin[which] + number * boxes.row_stride[which]
-    rows = np.stack([begin, begin + boxes.row_bytes[which], boxes.instruction[which]], axis=1)
-    return np.ascontiguousarray(rows[np.argsort(begin, kind="stable")])
+    single = boxes.single_rows()
+    rows = np.stack([single.begin, single.begin + single.row_bytes, single.instruction], axis=1)
+    return np.ascontiguousarray(rows[np.argsort(single.begin, kind="stable")])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from accel.expression.syntax_tree import Binary, Call, Expression, Literal, Negate, Select
 
-_MINUS, _ONE, _ZERO = Literal(-1.0), Literal(1.0), Literal(0.0)
+_MINUS, _ONE, _TWO, _ZERO = Literal(-1.0), Literal(1.0), Literal(2.0), Literal(0.0)
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -46,6 +46,9 @@ def _of_call(function: str, arguments: tuple[Expression, ...]) -> Iterator[Expre
             yield Call("max", (first, _negated(first)))
         case "sigmoid":
             yield Call("recip", (Binary("+", Call("exp", (_negated(first),)), _ONE),))
+        case "tanh":
+            twice = Call("sigmoid", (Binary("*", first, _TWO),))
+            yield Binary("+", Binary("*", twice, _TWO), _MINUS)
         case "floor" | "ceil":
             other = "ceil" if function == "floor" else "floor"
             yield _negated(Call(other, (_negated(first),)))

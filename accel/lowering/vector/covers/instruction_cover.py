@@ -205,12 +205,25 @@ class InstructionCover:
 
     def _into(self, target: Access, value: Expression, combining: Statement | None = None) -> list[Statement] | None:
         """The best statements that leave ``value`` in ``target``, or combine it with what is there."""
-        found = min(self._ways(value, target, combining, whole=True), key=lambda way: way.work, default=None)
+        ways = [*self._ways(value, target, combining, whole=True)]
+        ways = ways or [*self._ways(value, target, combining, whole=True, numbers=True)]
+        found = min(ways, key=lambda way: way.work, default=None)
         if found is None and combining is None and isinstance(value, Literal):
             filled = (self._new(target.indices, memory) for memory in self._floats)
-            ways = ([*first, *copied] for made in filled for first, copied in self._by_way_of(made, target, value))
-            return next(ways, None)
-        return None if found is None else list(found.steps)
+            copies = ([*first, *copied] for made in filled for first, copied in self._by_way_of(made, target, value))
+            return next(copies, None)
+        return self._into_otherwise(target, value, combining) if found is None else list(found.steps)
+
+    def _into_otherwise(self, target: Access, value: Expression, combining: Statement | None) -> list[Statement] | None:
+        """As :meth:`_into` for the first expression equal to ``value`` that instructions do, if none copies it."""
+        if self._said == _MOST_SAID:
+            return None
+        self._said += 1
+        try:
+            ways = (self._into(target, other, combining) for other in equal_expressions(value))
+            return next((way for way in ways if way is not None), None)
+        finally:
+            self._said -= 1
 
     def _by_way_of(
         self, made: Access, target: Access, value: Literal

@@ -10,7 +10,7 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.dry_run import plan_model
 from accel.driver.run_model import run_model
-from accel.driver.run_options import Options
+from accel.driver.run_options import Launches, Options
 from accel.errors import InvalidAccelerator, InvalidModel
 from examples.single import Conv, conv_model
 from tests.integration.accel.lowering.partition.test_residual import block
@@ -93,6 +93,53 @@ def test_what_pays_a_launch_by_itself_is_left_and_its_neighbours_are_not(tmp_pat
     report = run_model(model, with_slow_launches("vta"), Options(placement="fastest"), tmp_path)
     assert report.verified
     assert [layer.nodes for layer in report.layers] == [["large"]]
+
+
+def chain_of_layers() -> onnx.ModelProto:
+    """Three small layers that run as one launch."""
+    random, width = np.random.default_rng(0), 24
+    weights = [
+        onnx.numpy_helper.from_array(random.normal(size=(width, width)).astype(np.float32), name) for name in "uvw"
+    ]
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> chain (float[4, 24] x) => (float[4, 24] y) {
+            [first] a = MatMul(x, u)
+            [second] b = MatMul(a, v)
+            [third] y = MatMul(b, w)
+        }"""
+    )
+    model.graph.initializer.extend(weights)
+    return model
+
+
+def test_layers_that_share_a_dear_launch_go_to_the_host_together(tmp_path: Path) -> None:
+    """Catches a search of single layers alone: none saves anything while the others still need the launch."""
+    model, slow = chain_of_layers().SerializeToString(), with_slow_launches("vta")
+    there = run_model(model, slow, Options(), tmp_path)
+    assert [layer.joined for layer in there.layers] == [False, True, True]
+    alone = run_model(model, slow, Options(host_nodes=("third",)), tmp_path)
+    assert alone.end_to_end.cycles > there.end_to_end.cycles
+    fastest = run_model(model, slow, Options(placement="fastest"), tmp_path)
+    forced = run_model(model, slow, Options(host_nodes=("first", "second", "third")), tmp_path)
+    assert fastest.end_to_end.cycles == forced.end_to_end.cycles < there.end_to_end.cycles
+    said = {op.node: op.reason for op in fastest.host_ops}
+    assert len({said[name] for name in ("first", "second", "third")}) == 1
+    assert said["first"].startswith(f"the whole is faster so: {forced.end_to_end.cycles:,} cycles end to end")
+
+
+def test_a_plan_that_moves_nothing_says_what_one_without_a_search_does() -> None:
+    """Catches launches that are not timed as one, as an earlier timer of the same target had their words."""
+    model = chain_of_layers().SerializeToString()
+    usual, fastest = (plan_model(model, VTA, options) for options in (Options(), Options(placement="fastest")))
+    assert fastest.end_to_end == usual.end_to_end
+
+
+@pytest.mark.parametrize("launches", ["joined", "separate"])
+def test_a_plan_has_the_hosts_part_of_a_job_with_the_same_launches(launches: Launches, tmp_path: Path) -> None:
+    """Catches a plan of joined launches where a job has them separate, each with its start and its end."""
+    model, options = chain_of_layers().SerializeToString(), Options(launches=launches)
+    plan, report = plan_model(model, VTA, options), run_model(model, VTA, options, tmp_path)
+    assert plan.end_to_end.details == report.end_to_end.details
 
 
 def test_without_a_host_nothing_is_faster_there(tmp_path: Path) -> None:

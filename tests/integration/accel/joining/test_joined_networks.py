@@ -10,6 +10,7 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
@@ -25,6 +26,7 @@ from accel.program_files.program_container import load_program
 from accel.simulate.engine import simulate
 from examples.graph import Graph
 from examples.networks import build
+from tests.helpers.models.integer_layers import SCALE, ZERO, convolution
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.integration.accel.driver.test_random_networks import ACCELERATORS, networks
 
@@ -199,3 +201,36 @@ def test_many_chains(channels: tuple[int, ...], side: int, name: str) -> None:
     report, program, _ = ran(chain(channels, side), load_accelerator(name), "joined")
     assert report.verified
     assert_ordered(program)
+
+
+def with_outputs_between() -> onnx.ModelProto:
+    """Three convolutions of which each result is an output, read by the next one too."""
+    graph, random = Graph("taps"), np.random.default_rng(0)
+    data = graph.dequantize(graph.input("x", (1, 16, 6, 6), TensorProto.INT8), SCALE, ZERO)
+    for name in "abc":
+        data = convolution(graph, name, data, random.integers(-8, 8, (16, 16, 1, 1), dtype=np.int8))
+        graph.output(data, (1, 16, 6, 6))
+    return graph.model()
+
+
+@pytest.mark.parametrize("name", ["vta", "gemmini"])
+def test_what_the_host_does_for_outputs_stands_behind_all_launches(name: str) -> None:
+    """Catches launches that are parted by a host step of which none of them reads anything."""
+    report, program, _ = ran(with_outputs_between(), load_accelerator(name), "joined")
+    assert report.verified
+    launches = [place for place, step in enumerate(program.steps) if isinstance(step, Launch)]
+    assert [step.joined for step in program.steps if isinstance(step, Launch)] == [False, True, True]
+    assert launches == list(range(launches[0], launches[0] + 3))
+
+
+def test_borders_of_results_are_not_compulsory() -> None:
+    """Catches more bytes said to be written at least than are: what readers pad with is in DRAM before the run."""
+    graph = Graph("padded")
+    data = graph.dequantize(graph.input("x", (1, 16, 6, 6), TensorProto.INT8), SCALE, ZERO)
+    for name in "ab":
+        data = convolution(graph, name, data, np.ones((16, 16, 3, 3), np.int8), pads=[1] * 4)
+        graph.output(data, (1, 16, 6, 6))
+    report, program, _ = ran(graph.model(), load_accelerator("gemmini"), "joined")
+    results = [program.segments[name] for step in program.steps if isinstance(step, Launch) for name in step.outputs]
+    assert sum(each.nbytes for each in results) > 2 * 16 * 6 * 6  # the first lies within a border
+    assert report.dram.compulsory_written == report.dram.bytes_written == 2 * 16 * 6 * 6

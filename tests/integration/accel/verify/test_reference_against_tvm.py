@@ -41,6 +41,10 @@ CASES = {
     "divide": (relax.op.divide, (FLOAT, np.flip(FLOAT) + np.float32(0.7))),
     "astype, narrowing": (lambda x: relax.op.astype(x, "int8"), (INT32,)),
     "astype, float": (lambda x: relax.op.astype(x, "float32"), (INT32,)),
+    "max_pool1d": (lambda x: relax.op.nn.max_pool1d(x, (2,), (2,), (1, 0)), (INT8[:14].reshape(1, 2, 7),)),
+    "max_pool3d": (
+        lambda x: relax.op.nn.max_pool3d(x, (2, 1, 2), (1, 1, 2), (0, 0, 1, 1, 0, 0)),
+        (INT8[:12].reshape(1, 1, 2, 2, 3),)),
     "max_pool2d": (lambda x: relax.op.nn.max_pool2d(x, (2, 2), (2, 1), (1, 0, 0, 1)), IMAGES[:1]),
     "max_pool2d, dilated": (lambda x: relax.op.nn.max_pool2d(x, (2, 2), (1, 1), (0, 0, 0, 0), (2, 2)), IMAGES[:1]),
     "max_pool2d, rounded up": (

@@ -30,7 +30,10 @@ def text_of(name: str) -> bytes:
     ("path", "value", "said"),
     [
         ((), "some", "an object is expected; found 'some'"),
-        (("clock_mhz",), 0, "greater than 0"),
+        (("clock_mhz",), 0, "greater than or equal to 0.000001"),
+        (("clock_mhz",), 5e-324, "greater than or equal to 0.000001"),  # times that no float holds
+        (("bytes_per_cycle",), 1e-320, "greater than or equal to 0.000001"),
+        (("elements_per_cycle", "reduction"), 1e-310, "greater than or equal to 0.000001"),
         (("basis",), "guessed", "'measured', 'cited' or 'assumed'"),
         (("elements_per_cycle", "movement"), float("inf"), "finite"),
         (("elements_per_cycle", "sorting"), 1.0, "there is no key 'sorting' here"),

@@ -120,3 +120,21 @@ def test_what_no_instruction_does_is_the_hosts_and_the_rest_is_not(tmp_path: Pat
     assert report.verified
     assert [(node.node, "no instruction does rsqrt(x)" in node.reason) for node in report.host_ops] == [("norm", True)]
     assert [found.launch for found in report.floats] == ["softmax"]
+
+
+def test_what_is_said_otherwise_needs_no_copy(tmp_path: Path) -> None:
+    """It would catch a value that is computed, and not brought to where it belongs, as no instruction copies floats."""
+    document = load_accelerator("npu").model_dump(mode="json", exclude_none=True)
+    for each in document["instructions"]:
+        if each["name"] == "vector_function":
+            each["operations"] = [one for one in each["operations"] if one["name"] == "exp"]
+    accelerator = Accelerator.model_validate(document | {"name": "few"})
+    operators = ("Sigmoid", "Tanh", "Neg", "Abs", "Reciprocal", "Relu")
+    nodes = [helper.make_node(op, ["x"], [f"y{place}"], name=op) for place, op in enumerate(operators)]
+    names = ["x", *(f"y{place}" for place in range(len(operators)))]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 37]) for name in names]
+    graph = helper.make_graph(nodes, "few", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    report = run(model, accelerator, tmp_path)
+    assert report.verified
+    assert not report.host_ops, report.host_ops
