@@ -26,7 +26,8 @@ _IMAGE, _BIAS, _WEIGHTS = 40 * 40 * 2048, 2048 * 4, 2048 * 2048  # bytes of ``co
 _CONV_PLACES = (_BASE, _BASE + _IMAGE + _BIAS, _BASE + _IMAGE, _BASE + _IMAGE + _BIAS + _WEIGHTS)
 _MATRIX = 10_000 * 10_000  # bytes of ``matmul_tilings.c``'s, of which a product uses the beginning
 _MATMUL_PLACES = (_BASE, _BASE + _MATRIX, _BASE + 3 * _MATRIX, _BASE + 2 * _MATRIX)
-FROM_LINE = {  # bytes from the beginning of a line to each array, by memories of the build, convolutions and products
+# bytes from the beginning of a line to each array, by memories of the build: of convolutions and of products
+FROM_LINE: dict[tuple[int, ...], tuple[int | None, int | None]] = {
     (512, 8128): (0, None),
     (784, 16704): (24, None),
     (1024, 16384): (None, 0),

@@ -15,6 +15,7 @@ from accel.region.kinds import AnyRegion, Region
 from accel.region.shapes import Convolution
 
 _MOST_POINTS = 1 << 20  # of a region that is timed whole: what a mesh takes a cycle each for
+_MOST_WITHOUT_PARTS = 1 << 21  # where parts would say nothing
 _MOST_OF_PART = 1 << 22  # of a part: two of the largest tiles
 _SPARE = 1 << 20  # instructions of parts of a region above those of a trial
 _UNSEEN = 1.03  # of cycles by parts: they do not fill the caches, so that no lines written back are in the way of moves
@@ -38,15 +39,23 @@ class TrialTimer:
         """Returns the cycles of each region; None where they cannot be said."""
         if self._cold is None:
             return self._timer.times(regions)
-        whole = [place for place, region in enumerate(regions) if _points(region) <= _MOST_POINTS]
+        whole = [
+            place
+            for place, region in enumerate(regions)
+            if _points(region) <= (_MOST_WITHOUT_PARTS if self._weighs_much(region) else _MOST_POINTS)
+        ]
         known = dict(zip(whole, self._timer.times([regions[place] for place in whole]), strict=True))
         return [
             self._by_parts(region, self._cold) if known.get(place) is None else known[place]
             for place, region in enumerate(regions)
         ]
 
+    def _weighs_much(self, region: AnyRegion) -> bool:
+        """Whether a region has more weights than parts of it can say anything of."""
+        return self._cold is not None and _weights(region, self._cold) > self._weights
+
     def _by_parts(self, region: AnyRegion, cold: Target) -> int | None:
-        if _weights(region, cold) > self._weights:
+        if self._weighs_much(region):
             return None
         timer = RegionTimer(cold, spare=_SPARE)
 

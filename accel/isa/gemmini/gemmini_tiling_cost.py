@@ -19,7 +19,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.memories import Memory
 from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import ACC_BYTES, LINE_BYTES, GemminiParameters
-from accel.isa.gemmini.gemmini_cache_misses import missed_lines
+from accel.isa.gemmini.gemmini_cache_misses import MissedLines, missed_lines
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import TilingOption
 from accel.region.shapes import Convolution
@@ -172,6 +172,7 @@ def tiling_cost(
         np.where(ragged & (c.result_contexts == 1) & (c.tiles > 1), loading + together, 0),
         # in one bank biases wait for the stores before them, and products for both
         np.where((gemm.dst.memory.banks == 1) & (sent.bias > 0), waiting + first + bias, 0),
+        _kept_apart(c, data, weights, products, missed) + first + stored,
     )
     slowest = np.maximum.reduce([np.asarray(limit, np.float64) for limit in limits])
     return np.asarray(slowest + fit.in_the_way * (loading + c.tiles * stored))
@@ -190,6 +191,22 @@ def _slowest(busy: Sequence[tuple[Float64, Float64 | int]], power: float) -> Flo
     if math.isinf(power):
         return np.asarray((cycles + ends).max(axis=0))
     return np.asarray(longest * ((cycles / longest) ** power).sum(axis=0) ** (1 / power) + last)
+
+
+def _kept_apart(c: Candidates, data: Float64, weights: Float64, products: Float64, missed: MissedLines) -> Float64:
+    """Cycles (n,) of steps of so many ``products``, between which an operand that stays for several tiles is loaded.
+
+    Its load is sent behind the last of what these tiles need, for which there is room when the last but one begins, and
+    before what the next tile needs: all three beside the products of two tiles. 0 where nothing stays, or all does.
+    """
+    steps = c.tiles * c.reductions
+    data = np.maximum(data, missed.data * missed.line_cycles / c.data_loads)
+    weights = np.maximum(weights, missed.weights * missed.line_cycles / np.maximum(c.weight_loads, 1))
+    limits = []
+    for loads, kept, passing in ((c.weight_loads, weights, data), (c.data_loads, data, weights)):
+        waited = np.maximum(kept + c.contexts * (passing - products), 0)
+        limits.append(np.where((loads > 1) & (loads < steps), steps * products + (loads - 1) * waited, 0))
+    return np.asarray(np.maximum(*limits), np.float64)
 
 
 def _stored_cycles(c: Candidates, conv: Convolution, row: Float64) -> Float64:

@@ -43,13 +43,13 @@ def autotune(
     alike = {name: tuple(map(_unnumbered, tried)) for name, tried in close.items()}
     layers = Counter(alike.values())
     calls = {
-        alike[name]: _LayerOptions(tried, layers[alike[name]], _further_options(options[name], tried))
+        alike[name]: _LayerOptions(tried, layers[alike[name]], _further_options(options[name], tried), options[name][0])
         for name, tried in close.items()
     }
     whole = sum(ranked[0].cycles for ranked in options.values())
     _run_trials(calls.values(), measure, _LEAST_GAIN * whole)
     chosen = settled | {
-        name: (*tried, *_further_options(options[name], tried))[calls[alike[name]].best].region
+        name: (*tried, *_further_options(options[name], tried))[calls[alike[name]].best_place].region
         for name, tried in close.items()
     }
     return {name: chosen[name] for name in options}
@@ -101,15 +101,22 @@ def _close_options(ranked: Sequence[TilingOption]) -> tuple[TilingOption, ...]:
 
 
 def _further_options(ranked: Sequence[TilingOption], close: Sequence[TilingOption]) -> tuple[TilingOption, ...]:
-    """The options worth a trial besides the ``close`` ones if the prices say little: of the cheapest one's way."""
+    """The options worth a trial besides the ``close`` ones, if these turn out otherwise than their prices say.
+
+    Those of the cheapest one's way, if the prices say little; those of the other way, if that is the faster, or priced
+    at less than what is known of the cheapest.
+    """
     best = ranked[0]
-    return tuple(
+    own = [
         option
         for option in ranked[:_MOST_OPTIONS]
         if option not in close
         and option.cycles <= _FURTHER_RATIO * best.cycles
         and _is_layer(option) == _is_layer(best)
-    )
+    ]
+    others = [option for option in ranked if _is_layer(option) != _is_layer(best)][:_MAX_OPTIONS]
+    near = [each for each in others if each not in close and each.cycles <= _CLOSE_RATIO * others[0].cycles]
+    return *own, *near
 
 
 def _ratio_to(other: TilingOption) -> float:
@@ -124,13 +131,20 @@ def _is_layer(option: TilingOption) -> bool:
 
 @dataclass
 class _LayerOptions:
-    """The options of so many equal ``layers``, and the cycles of those tried so far; ``further`` ones if in doubt."""
+    """The options of so many equal ``layers``, and the cycles of those tried so far.
+
+    ``further`` ones are taken if these are in doubt; ``cheapest`` is so by its price.
+    """
 
     options: tuple[TilingOption, ...]
     layers: int
-    further: tuple[TilingOption, ...] = ()
+    further: tuple[TilingOption, ...]
+    cheapest: TilingOption
     known: list[int] = field(default_factory=list)
     given_up: bool = False
+
+    def __post_init__(self) -> None:
+        self._places = self.options + self.further
 
     def gain(self) -> float:
         """Cycles that trying one more option may win, if the first's estimate is as far off as they are."""
@@ -138,15 +152,33 @@ class _LayerOptions:
         if self.given_up or not untried:
             return 0
         now = min(self.known) if self.known else _CLOSE_RATIO * self.options[0].cycles
-        differs = _is_layer(untried[0]) != _is_layer(self.options[0])
-        return self.layers * (now - untried[0].cycles * (_CLOSE_RATIO / _ratio_to(untried[0]) if differs else 1))
+        return self.layers * (now - self._hoped_of(untried[0]))
+
+    def _hoped_of(self, option: TilingOption) -> float:
+        """The cycles that an option may take: less than its price of another way, whose prices say little of it."""
+        if self.known and self._other_way_is_faster() and _is_layer(option) == _is_layer(self._best):
+            return option.cycles * min(self.known) / self._best.cycles / _CLOSE_RATIO
+        if _is_layer(option) == _is_layer(self.options[0]):
+            return option.cycles
+        return option.cycles * _CLOSE_RATIO / _ratio_to(option)
+
+    def _other_way_is_faster(self) -> bool:
+        return _is_layer(self._best) != _is_layer(self.cheapest)
 
     def take_further(self) -> bool:
         """Add the further options, where all others are tried and say little by their prices; returns if there are."""
-        doubt = len(self.known) == len(self.options) and self.known[0] > _DOUBT * self.options[0].cycles
-        if doubt:
-            self.options, self.further = self.options + self.further, ()
-        return doubt
+        if self.given_up or not self.known or len(self.known) < len(self.options):
+            return False
+        others = [option for option in self.further if _is_layer(option) != _is_layer(self.cheapest)]
+        if self._other_way_is_faster() or any(min(self.known) > _CLOSE_RATIO * option.cycles for option in others):
+            taken = others
+        elif self.known[0] > _DOUBT * self.options[0].cycles:
+            taken = [option for option in self.further if _is_layer(option) == _is_layer(self.cheapest)]
+        else:
+            return False
+        self.options = self.options + tuple(taken)
+        self.further = tuple(option for option in self.further if option not in taken)
+        return bool(taken)
 
     def urgency(self) -> tuple[bool, float]:
         """What is tried first is greater: options of which one is known, as it says nothing by itself, then gains."""
@@ -164,6 +196,11 @@ class _LayerOptions:
             self.known.append(_NEVER if cycles is None else cycles)
 
     @property
-    def best(self) -> int:
-        """The place of the fastest, as far as is known."""
-        return 0 if self.given_up or not self.known else self.known.index(min(self.known))
+    def _best(self) -> TilingOption:
+        """The fastest, as far as is known."""
+        return self.options[0 if self.given_up or not self.known else self.known.index(min(self.known))]
+
+    @property
+    def best_place(self) -> int:
+        """The place of the fastest among those close and those further."""
+        return self._places.index(self._best)

@@ -139,3 +139,34 @@ def test_prices_that_are_far_off_leave_more_to_the_clock() -> None:
     taken = {1: 160, 2: 155, 4: 150, 8: 140, 16: 120}
     assert autotune(options, each(lambda one: taken[one.tiling.out_rows])) == {"a": region(8)}
     assert autotune(options, each(lambda one: taken[one.tiling.out_rows] - 40)) == {"a": region(2)}
+
+
+def test_where_the_other_way_is_faster_its_next_option_is_tried() -> None:
+    """Of loops only the cheapest by its price was, whatever the next took."""
+    loops = [replace(region(rows), tiling=replace(TILING, out_rows=rows, layer="loop")) for rows in (1, 2)]
+    options = [
+        TilingOption(100, region(1)),
+        *(TilingOption(price, loop) for price, loop in zip((108, 109), loops, strict=True)),
+    ]
+    found = autotune({"a": options}, each(lambda one: 97 - one.tiling.out_rows if one.tiling.layer else 103))
+    assert found == {"a": loops[1]}
+    asked: list[Region] = []
+
+    def measure(one: Region) -> int:
+        asked.append(one)
+        return 101 if one.tiling.layer else 100
+
+    assert autotune({"a": options}, each(measure)) == {"a": region(1)}
+    assert loops[1] not in asked
+
+
+def test_the_other_way_is_tried_where_it_is_priced_at_less_than_the_cheapest_takes() -> None:
+    """With few accumulators a loop was priced at 690,000 cycles and took 3.3 million, single products 1.7."""
+    loops = [replace(region(rows), tiling=replace(TILING, out_rows=rows, layer="loop")) for rows in (1, 2)]
+    options = [
+        *(TilingOption(690, loop) for loop in loops),
+        *(TilingOption(2133, region(rows)) for rows in (1, 2)),
+    ]
+    found = autotune({"a": options}, each(lambda one: 3281 if one.tiling.layer else 1730 - one.tiling.out_rows))
+    assert found == {"a": region(2)}
+    assert autotune({"a": options}, each(lambda one: 700 if one.tiling.layer else 500)) == {"a": loops[0]}
