@@ -194,7 +194,7 @@ class Lowered(Compilation):
         return StageDump(text, tuple(passes))
 
     def print_kept(self) -> None:
-        """Print what the cache will keep of the last stage, function by function, for the module is not asked for."""
+        """Print what the cache will keep of the last stage, function by function."""
         if self.stage is not None:
             self.regions.print_kept(self.stage)
 

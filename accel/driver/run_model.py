@@ -208,7 +208,7 @@ class _Record:
             self._program = phase.program
         elif isinstance(phase, Referenced):
             self._program = phase.expected
-        elif isinstance(phase, Lowered):
+        if isinstance(phase, Lowered):
             self._written.append(self._writer.submit(phase.print_kept))
 
     def _write(self, stage: str, phase: Phase) -> None:

@@ -28,6 +28,7 @@ from accel.expression.syntax_tree import (
 )
 from accel.region.vector_program import UNIT, Stream, VectorProgram
 from accel.util.arrays import Array, Float64
+from accel.verify.wide_operators import error_function
 
 _ROUNDING = 2.0**-24 * (1 + 2.0**-20)  # of an operation, with what float64 rounds
 _FUNCTION = 2.0**-23
@@ -380,10 +381,6 @@ def _decided(comparison: str, left: Interval, right: Interval) -> tuple[Array, A
     return found[comparison]
 
 
-def _erf(values: Float64) -> Float64:
-    return np.asarray(np.frompyfunc(math.erf, 1, 1)(values), dtype=np.float64)
-
-
 _STEPS = {"rint": np.rint, "floor": np.floor, "ceil": np.ceil}
 _FALLING: dict[str, Callable[[Float64], Float64]] = {"rsqrt": lambda x: 1 / np.sqrt(x), "recip": lambda x: 1 / x}
 _RISING: dict[str, Callable[[Float64], Float64]] = {
@@ -393,5 +390,5 @@ _RISING: dict[str, Callable[[Float64], Float64]] = {
     "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
     "tanh": np.tanh,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "erf": _erf,
+    "erf": error_function,
 }

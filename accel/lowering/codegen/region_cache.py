@@ -273,9 +273,16 @@ class RegionCache:
             return self._texts[stage]
 
     def print_kept(self, stage: str) -> None:
-        """Print the functions of a stage that has run, if they will be kept; a thread of its own may ask."""
-        if self._kept.present:
-            self._texts_of(stage)
+        """Print the functions of a stage that has run, if they will be kept; a thread of its own may ask.
+
+        With the last stage the regions that were tried and not taken are printed.
+        """
+        if not self._kept.present:
+            return
+        self._texts_of(stage)
+        for made in self._tried.values() if stage == self._names[-1] else ():
+            for record in made.stages.values() if isinstance(made, LoweredRegion) else ():
+                record.text()
 
     def lowered(self) -> LoweredModule:
         """The module with the objects of its regions, once every stage has run.
