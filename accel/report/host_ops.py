@@ -1,7 +1,7 @@
 """The model nodes that run on the host, and why."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tvm import ir
@@ -19,7 +19,11 @@ from accel.lowering.ir.function_attributes import (
     UNMOVED,
     VECTOR_REASONS,
     load_launches,
+    region_of,
 )
+from accel.lowering.ir.host_runs import layers_of
+from accel.lowering.kinds.registry import launch_kind
+from accel.program.program_model import HostStep, Program
 from accel.report.documents.report_documents import HostOp
 from accel.report.host_reasons import (
     HostGraphFacts,
@@ -118,6 +122,26 @@ def host_ops(
         HostOp(node=name, op=imported.operators.get(name, "QuantizeLinear"), reason=reason)
         for name, reason in reasons.items()
     ]
+
+
+def with_layouts(
+    known: Sequence[HostOp], program: Program, imported: ImportedModel, module: ir.IRModule
+) -> list[HostOp]:
+    """Returns the model's nodes that run on the host with those for which it only lays data out before a launch.
+
+    Such a step of ``program`` is no node's; ``module`` is what it was compiled from.
+    """
+    regions = {layer: function for function, layers in layers_of(module).items() for layer in layers}
+    named, found, made = {each.node for each in known}, dict[str, str](), set[str]()
+    for step in program.steps:
+        if isinstance(step, HostStep):
+            made = set() if step.nodes else {*step.outputs}
+        elif step.nodes and step.nodes[0] not in named and not made.isdisjoint(step.inputs):
+            region = region_of(module[regions[step.name]])
+            done = [] if region is None else launch_kind(region).host_layout(region)
+            does = "; ".join(done) or "the host lays its data out"
+            found.setdefault(step.nodes[0], f"{program.accelerator.title} runs it; {does}")
+    return [*known, *(HostOp(node=name, op=imported.operators[name], reason=why) for name, why in found.items())]
 
 
 def _on_host(imported: ImportedModel, done: Collection[str]) -> dict[str, ImportedNode]:

@@ -296,7 +296,18 @@ def _binary(sign: str, left: Interval, right: Interval, *, same: bool) -> Interv
         low, high = np.where(zero, -np.inf, found.low), np.where(zero, np.inf, found.high)
         return _rounded(low, high)
     found = _corners(left, right, np.multiply)
+    if whole and any(_are_powers_of_two(each) for each in (left, right)) and _are_held(left) and _are_held(right):
+        return Interval(found.low, found.high, whole=True)  # it has as many digits
     return _rounded_unless_whole(found.low, found.high, whole=whole)
+
+
+def _are_powers_of_two(value: Interval) -> bool:
+    return value.low is value.high and bool((np.frexp(np.abs(value.low))[0] == 0.5).all())
+
+
+def _are_held(value: Interval) -> bool:
+    """Whether float32 holds all integers of an interval."""
+    return bool((np.maximum(np.abs(value.low), np.abs(value.high)) <= _HELD).all())
 
 
 def _corners(left: Interval, right: Interval, operation: Callable[[Float64, Float64], Float64]) -> Interval:

@@ -17,6 +17,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import IRModule
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
+from tvm_ffi import structural_map
 
 from accel.errors import UnsupportedOperator
 from accel.frontend.legalize.depth_folding import with_depth_folded
@@ -26,6 +27,8 @@ from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.tensor_types import is_static
 from accel.frontend.relax_import.operator_converters import CONVERTERS
+
+_NUMBERED = re.compile(r"lv\d*")  # variables that nobody names
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
             importer.close()
             raise importer.refusal(error) from error
     _check_shapes(module, named)
-    return ImportedGraph(
+    found = ImportedGraph(
         module,
         _spread(module, importer.named),
         operators,
@@ -108,6 +111,38 @@ def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
         opset,
         tuple(importer.calls(named.graph)),
         importer.tensors(),
+    )
+    return _with_parts_named(found)
+
+
+def _with_parts_named(graph: ImportedGraph) -> ImportedGraph:
+    """The graph with a name for each variable that TVM numbers, as it numbers those of later stages alike."""
+    renamed: dict[relax.Expr, relax.Var] = {}
+    for binding in graph.module["main"].body.blocks[0].bindings:
+        var = binding.var
+        if _NUMBERED.fullmatch(var.name):
+            of = graph.origin[var.name].name if var.name in graph.origin else "constant"
+            renamed[var] = type(var)(f"{identifier(of)}_part{len(renamed)}", var.ty)
+    if not renamed:
+        return graph
+    main = structural_map(graph.module["main"], (relax.Var, lambda var: renamed.get(var, var)))
+    names = {str(old.name): str(new.name) for old, new in renamed.items()}
+    calls = [
+        dataclasses.replace(
+            call,
+            operands=tuple(renamed.get(each, each) for each in call.operands),
+            results=tuple(renamed.get(each, each) for each in call.results),
+        )
+        for call in graph.calls
+    ]
+    return dataclasses.replace(
+        graph,
+        module=IRModule(
+            {**graph.module.functions, graph.module.get_global_var("main"): main}, attrs=graph.module.attrs
+        ),
+        origin={names.get(name, name): node for name, node in graph.origin.items()},
+        calls=tuple(calls),
+        tensors={names.get(name, name): tensors for name, tensors in graph.tensors.items()},
     )
 
 

@@ -73,6 +73,7 @@ class LegalOperator:
 
 
 _HELD = 1 << 24
+_POWER = 0.5  # the mantissa of a power of two
 _WIDE = ("int32", "int64")
 _NARROW = ("int8", "uint8", "int16")  # what loads may widen
 
@@ -135,7 +136,19 @@ def _range_of(value: Expression, ranges: Mapping[str, Range], tensors: Mapping[s
     known = [each for each in below if each is not None]
     found = _of_operation(value, known)
     floats = any(math.isinf(end) for each in known for end in each)
-    return found if floats or found is None or max(map(abs, found)) <= _HELD else None
+    if floats or found is None or max(map(abs, found)) <= _HELD:
+        return found
+    return found if _is_shifted(value) and max(map(abs, found)) <= _limits("int32")[1] else None
+
+
+def _is_shifted(value: Expression) -> bool:
+    """Whether it is something held times a power of two, which has no more digits."""
+    if not isinstance(value, Binary) or value.operator != "*":
+        return False
+    return any(
+        isinstance(factor, Literal) and math.frexp(abs(factor.value))[0] == _POWER
+        for factor in (value.left, value.right)
+    )
 
 
 def _of_operation(value: Expression, below: list[Range]) -> Range | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,6 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from accel.catalog.derive_accelerator import derive_accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.dry_run import plan_model
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
 from accel.errors import UnsupportedOperator
 from tests.helpers.models.recurrent import recurrent_model
 
@@ -151,3 +154,30 @@ def test_a_norm_of_rows_is_what_stores_of_another_function_lack() -> None:
         "no other function of them; the host computes it"
     )
     assert "computes softmax of rows, but not of 8 with 8 columns" in (told["shares"] or "")
+
+
+def pixels_apart() -> onnx.ModelProto:
+    """Two convolutions, the channels of the first as blocks of pixels to the second."""
+    weights = np.random.default_rng(0).normal(size=(128 * 16 + 32 * 32, 3, 3)).astype(np.float32)
+    first, second = weights[: 128 * 16].reshape(128, 16, 3, 3), weights[128 * 16 :].reshape(32, 32, 3, 3)
+    nodes = [
+        helper.make_node("Conv", ["x", "first"], ["deep"], name="deep", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["deep"], ["relu"], name="relu"),
+        helper.make_node("DepthToSpace", ["relu"], ["wide"], name="wide", blocksize=2, mode="CRD"),
+        helper.make_node("Conv", ["wide", "second"], ["y"], name="y", pads=[1, 1, 1, 1]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "pixels",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16, 16, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 32, 32, 32])],
+        [numpy_helper.from_array(first, "first"), numpy_helper.from_array(second, "second")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_the_host_is_said_to_lay_out_data_and_not_to_do_what_stores_do(tmp_path: Path) -> None:
+    """It would catch a layout that no node's name is told of, and steps that are told of another node's name."""
+    report = run_model(pixels_apart().SerializeToString(), load_accelerator("npu"), Options(trace=False), tmp_path)
+    patches = "runs it; the host lays the patches of the image out as the channels of its pixels"
+    assert [(each.node, each.reason.partition("lanes ")[2]) for each in report.host_ops] == [("deep", patches)]

@@ -90,6 +90,18 @@ def test_sums_of_integers_are_exact() -> None:
     assert (found.high == whole).all()
 
 
+@pytest.mark.parametrize(("factor", "exact"), [(128.0, True), (0.25, False), (100.0, False)])
+def test_integers_beyond_24_bits_are_exact_where_they_are_held_ones_times_a_power_of_two(
+    *, factor: float, exact: bool
+) -> None:
+    """It would catch bounds that are as wide as a unit in the last place around what has no more digits."""
+    held = np.arange(ROWS * COLUMNS, dtype=np.int32).reshape(1, ROWS, COLUMNS) * 90_000 - (1 << 23)
+    of = program(f"b[a0, a1] = b[a0, a1] * {factor}", "y[a0, a1] = b[a0, a1]")
+    found = bounds(replace(of, tensors=(VectorTensor("x", "int32", (UNIT, 0, 1)), *of.tensors[1:])), held)
+    assert found.holds((held[0] * np.float32(factor)).astype(np.float32)).all()
+    assert bool((found.low == found.high).all()) is exact
+
+
 @pytest.mark.parametrize("wrong", ["the accelerator", "the translation"])
 def test_what_is_outside_is_refused_with_its_place(wrong: str) -> None:
     x = drawn(5)
