@@ -12,6 +12,7 @@ from accel.util.arrays import Float32
 
 _MATRIX = 2  # axes
 _BIAS = 2  # the place of the bias among the inputs
+_CLIPS = ("Clip", "Relu")
 
 
 def canonicalize_products(network: FloatNetwork) -> None:
@@ -116,6 +117,18 @@ def _swap(network: FloatNetwork, node: onnx.NodeProto) -> None:
     node.input[:] = [turned, network.add_constant(left.T, f"{node.name}_right")]
     node.output[0] = product
     _put(network, node, before=[before], after=[after])
+    _clip_before_turning(network, after)
+
+
+def _clip_before_turning(network: FloatNetwork, turning: onnx.NodeProto) -> None:
+    """A Relu or a Clip of what a Transpose makes, before it: a layer's store clips, if nothing stands between."""
+    clip = network.only_reader(turning.output[0])
+    if clip is None or clip.op_type not in _CLIPS or clip.input[0] != turning.output[0]:
+        return
+    product, result = str(turning.input[0]), str(clip.output[0])
+    clip.input[0], clip.output[0] = product, network.name(f"{result}_turned")
+    turning.input[0], turning.output[0] = clip.output[0], result
+    network.replace([turning, clip], [clip, turning], network.shapes[product])
 
 
 def _flatten_weight(network: FloatNetwork, node: onnx.NodeProto) -> None:

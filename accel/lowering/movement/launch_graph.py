@@ -88,7 +88,7 @@ class LaunchGraph:
     Attributes:
         values: what each variable is bound to.
         readers: of each variable, once each.
-        returned: what ``main`` returns.
+        returned: what ``main`` returns, by each of its names.
         nodes: of the model, by variables' names.
         launches: of the module, by the variables that they were bound to.
         moves: launches that only move a tensor, by the variable that they make.
@@ -107,6 +107,9 @@ class LaunchGraph:
             for read in dict.fromkeys(free_vars(binding.value)):
                 self.readers[read].append(binding.var)
         self.returned = set(free_vars(main.body.body))
+        for binding in reversed(self._bindings):
+            if binding.var in self.returned and isinstance(binding.value, relax.Var):
+                self.returned.add(binding.value)
         self.nodes: dict[str, str] = json.loads(str(main.attrs[HOST_NODES]))
         infos = load_launches(str(main.attrs[LAUNCHES]))
         self.launches: dict[relax.Var, Launch] = {}

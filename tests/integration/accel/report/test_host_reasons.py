@@ -15,6 +15,8 @@ from accel.driver.dry_run import plan_model
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import UnsupportedOperator
+from accel.program.program_model import HostStep
+from accel.program_files.program_container import load_program
 from tests.helpers.models.recurrent import recurrent_model
 
 LAYERS = [
@@ -181,3 +183,34 @@ def test_the_host_is_said_to_lay_out_data_and_not_to_do_what_stores_do(tmp_path:
     report = run_model(pixels_apart().SerializeToString(), load_accelerator("npu"), Options(trace=False), tmp_path)
     patches = "runs it; the host lays the patches of the image out as the channels of its pixels"
     assert [(each.node, each.reason.partition("lanes ")[2]) for each in report.host_ops] == [("deep", patches)]
+
+
+def neighbours() -> onnx.ModelProto:
+    """A constant matrix by what a layer makes of data, clipped, and once more: a graph's nodes and their neighbours."""
+    random = np.random.default_rng(0)
+    shapes = {"graph": (50, 50), "first": (32, 64), "second": (64, 16)}
+    constants = [
+        numpy_helper.from_array(random.normal(0, 0.2, shape).astype(np.float32), name) for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "first"], ["hidden"], name="hidden"),
+        helper.make_node("MatMul", ["graph", "hidden"], ["spread"], name="spread"),
+        helper.make_node("Relu", ["spread"], ["relu"], name="relu"),
+        helper.make_node("MatMul", ["relu", "second"], ["last"], name="last"),
+        helper.make_node("MatMul", ["graph", "last"], ["sums"], name="sums"),
+        helper.make_node("Softmax", ["sums"], ["y"], name="y", axis=1),
+    ]
+    values = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [50, width]) for name, width in (("x", 32), ("y", 16))
+    )
+    x, y = ([value] for value in values)
+    graph = helper.make_graph(nodes, "neighbours", x, y, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_what_a_constant_matrix_makes_of_data_is_clipped_and_laid_out_without_the_host(tmp_path: Path) -> None:
+    """It would catch a clip behind the transposition of its layer, and an output that the host turns without a word."""
+    report = run_model(neighbours().SerializeToString(), load_accelerator("npu"), Options(trace=False), tmp_path)
+    steps = load_program(tmp_path / "program.zip").steps
+    assert [step.name for step in steps if isinstance(step, HostStep)] == []
+    assert report.host_ops == []

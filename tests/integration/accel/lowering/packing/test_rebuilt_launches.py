@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from tvm import ir, relax
 
 from accel.accelerator.target import Target
@@ -19,13 +19,18 @@ from tests.helpers.models.build_models import lower
 
 
 def two_functions() -> onnx.ModelProto:
-    """Two vector programs that stay two, as the second divides along another axis."""
+    """Two vector programs that stay two, as the second has other rows."""
     nodes = [
         helper.make_node("Softmax", ["x"], ["h"], name="rows", axis=-1),
-        helper.make_node("Softmax", ["h"], ["y"], name="columns", axis=1),
+        helper.make_node("Reshape", ["h", "shape"], ["shorter"], name="shorter"),
+        helper.make_node("Softmax", ["shorter"], ["y"], name="others", axis=-1),
     ]
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8, 16]) for name in "xy"]
-    graph = helper.make_graph(nodes, "functions", values[:1], values[1:])
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 8, 16]), ("y", [1, 16, 8]))
+    )
+    shape = numpy_helper.from_array(np.array([1, 16, 8], np.int64), "shape")
+    graph = helper.make_graph(nodes, "functions", [x], [y], [shape])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
