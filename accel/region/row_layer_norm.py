@@ -1,0 +1,28 @@
+"""Layer norm of rows of int8 in integers, as a store computes it: its constants, and a region of it over packed data."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from accel.region.rows import Rows
+
+
+@dataclass(frozen=True)
+class IntegerLayerNorm:
+    """The weights of layer norm without gains and offsets, of int8 x in rows of n.
+
+    What is stored is of ``p = stored * x``, and the deviation is that of ``q = summed * x``: of ``m(v)``, the mean of a
+    row cut towards 0, and ``s = max(isqrt(sum of (q - m(q))**2 / n), 1)`` the result is ``clip(rint(f32(p - m(p)) *
+    (f32(1) / f32(s))), -128, 127)``, half to even. So it is the norm in units of ``summed / stored``.
+    """
+
+    stored: int
+    summed: int
+
+
+@dataclass(frozen=True)
+class RowLayerNorm(Rows):
+    """Layer norm of each row."""
+
+    kind: ClassVar[str] = "row_layer_norm"
+
+    norm: IntegerLayerNorm
