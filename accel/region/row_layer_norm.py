@@ -5,6 +5,10 @@ from typing import ClassVar
 
 from accel.region.rows import Rows
 
+PRODUCTS = 2  # of int8 and int8 that make what is stored
+MOST = 127
+LARGEST_STORED, LARGEST_SUMMED = PRODUCTS * MOST, MOST
+
 
 @dataclass(frozen=True)
 class IntegerLayerNorm:
@@ -17,6 +21,16 @@ class IntegerLayerNorm:
 
     stored: int
     summed: int
+
+    @property
+    def factors(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Both weights as sums of int8, the fewest."""
+        return _int8_parts(self.stored), _int8_parts(self.summed)
+
+
+def _int8_parts(weight: int) -> tuple[int, ...]:
+    whole, rest = divmod(weight, MOST)
+    return (*[MOST] * whole, *([rest] if rest else []))
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 A deviation is cut to whole units, so that what it is of has as large a weight as fits.
 """
 
-from accel.region.row_layer_norm import IntegerLayerNorm
+from accel.region.row_layer_norm import LARGEST_STORED, LARGEST_SUMMED, IntegerLayerNorm
 
-_MOST = 127  # of int8
+_LEVELS = 127
 _LARGEST = 128  # deviations of int8 from any mean lie within twice that, and their mean square within its square
 _INT32_MAX = (1 << 31) - 1
 _OFF = 0.5  # steps that the largest result may be off, as the unit is a quotient of two weights
@@ -17,10 +17,10 @@ def layer_norm_of_integers(scale: float, columns: int) -> IntegerLayerNorm | Non
 
     Of those that are near enough what is summed has the largest weight.
     """
-    most = _MOST if columns < 1 else min(_MOST, int((_INT32_MAX / columns) ** 0.5 / _LARGEST))
+    most = min(LARGEST_SUMMED, int((_INT32_MAX / max(columns, 1)) ** 0.5 / _LARGEST))
     for summed in range(most, 0, -1):
         stored = round(summed / scale)
-        if 1 <= stored <= _MOST and abs(stored * scale / summed - 1) * _MOST <= _OFF:
+        if 1 <= stored <= LARGEST_STORED and abs(stored * scale / summed - 1) * _LEVELS <= _OFF:
             return IntegerLayerNorm(stored, summed)
     return None
 

@@ -1,7 +1,7 @@
 """Layer norm of rows as regions: int8 times two weights in the accumulators, then the passes and the stores.
 
 Products with weighted identities bring the data there twice: what is stored is so many times what the deviation is of,
-as the store leaves deviations, and whole ones would be few levels.
+as the store leaves deviations, and whole ones would be few levels. A weight beyond int8 takes several products.
 """
 
 from tvm import relax, tirx
@@ -18,8 +18,6 @@ from accel.lowering.layout.operand_layout import OperandLayout
 from accel.region.kinds import Region, TilingOption
 from accel.region.row_layer_norm import RowLayerNorm
 from accel.region.shapes import PackedActivation
-
-_BOXES = RowBoxes([[(0, "data")], [(1, "data")]], together=True)
 
 
 class LayerNormKind(RowKind[RowLayerNorm]):
@@ -44,7 +42,7 @@ class LayerNormKind(RowKind[RowLayerNorm]):
         """The region over its data as they lie, and the weighted identities."""
         region, norm = request.region, request.region.shape.norm
         data, packed = operands.lanes(request.call.args[0], OperandLayout(region.shape.data))
-        factors = tiled_layout.diagonals((norm.stored, norm.summed), operands.gemm)
+        factors = tiled_layout.diagonals([part for parts in norm.factors for part in parts], operands.gemm)
         laid = Region(region.shape.over(packed), region.epilogue, region.tiling)
         return PackedRegion(laid, [data, relax.const(factors)], request.composite, request.composite.result)
 
@@ -56,4 +54,6 @@ class LayerNormKind(RowKind[RowLayerNorm]):
         self, function: tirx.PrimFunc, region: Region[RowLayerNorm], capabilities: Capabilities
     ) -> tirx.PrimFunc:
         """The function as the nests of its steps, with their pragmas."""
-        return schedule_rows(function, region, capabilities, self.function, _BOXES)
+        stored, summed = map(len, region.shape.norm.factors)
+        products = [[(at, "data") for at in range(stored)], [(stored + at, "data") for at in range(summed)]]
+        return schedule_rows(function, region, capabilities, self.function, RowBoxes(products, together=True))

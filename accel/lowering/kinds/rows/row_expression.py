@@ -1,6 +1,8 @@
 """Tensor expressions of functions of rows: softmax in I-BERT's integers, and layer norm."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 from tvm import te, tirx
@@ -36,22 +38,31 @@ class _Products:
         factor = self.factors[number, *(at[axis] for axis in gemm.weights.axes)]
         return te.sum(value.astype(dtype) * factor.astype(dtype), axis=self._lane)
 
-    def weighed(self, number: int, name: str) -> te.Tensor:
-        """The product of all data and a matrix."""
-        return te.compute(
-            self.extents, lambda *at: self.of(lambda *inner: self.data(*at[:4], *inner), number, *at[4:]), name=name
-        )
+    def weighed(self, name: str, numbers: Sequence[int] = (0,)) -> te.Tensor:
+        """The sum of the products of all data and matrices."""
+
+        def product(number: int) -> te.Tensor:
+            return te.compute(
+                self.extents, lambda *at: self.of(lambda *inner: self.data(*at[:4], *inner), number, *at[4:]), name=name
+            )
+
+        parts = [product(number) for number in numbers]
+        if len(parts) == 1:
+            return parts[0]
+        return te.compute(self.extents, lambda *at: reduce(add, (part(*at) for part in parts)), name=f"{name}_sum")
 
 
 def layer_norm_function(region: Region[RowLayerNorm], gemm: Contraction) -> tirx.PrimFunc:
     """Returns layer norm of the rows as a PrimFunc.
 
     Parameters are the data ``[1, blocks, 1, rows, *tile]``, the weights of what is stored and of what the deviation is
-    of, as diagonal matrices ``[2, *tile of weights]``, and the result ``[1, blocks, 1, rows, *tile of dst]``.
+    of, as diagonal matrices ``[count, *tile of weights]``, and the result ``[1, blocks, 1, rows, *tile of dst]``.
     """
     shape = region.shape
-    products = _Products(shape, gemm, 2)
-    sums, others = products.weighed(0, "weighed"), products.weighed(1, "summed")
+    stored, summed = map(len, shape.norm.factors)
+    products = _Products(shape, gemm, stored + summed)
+    sums = products.weighed("weighed", range(stored))
+    others = products.weighed("summed", range(stored, stored + summed))
     nothing, columns = tirx.const(0, gemm.sum_dtype), tirx.const(shape.columns, gemm.sum_dtype)
 
     def mean(of: te.Tensor, value: Any, name: str) -> Any:
@@ -82,7 +93,7 @@ def softmax_function(region: Region[RowSoftmax], gemm: Contraction) -> tirx.Prim
     shape = region.shape
     products = _Products(shape, gemm, 2 if shape.softmax.octaves else 1)
     ones = te.placeholder((shape.rows, *gemm.data.shape), gemm.data.memory.dtype, name="ones")
-    sums = products.weighed(0, "weighed")
+    sums = products.weighed("weighed")
     summed = sums
     if shape.softmax.octaves:
         less = te.compute(gemm.dst.shape, lambda *at: products.of(lambda *inner: ones(0, *inner), 1, *at), name="less")
@@ -113,7 +124,7 @@ def _stored(parameters: Sequence[Any], extents: Sequence[int], sums: te.Tensor, 
     return te.create_prim_func([*parameters, te.compute(extents, stored, name="result0")])
 
 
-def _along(sums: te.Tensor, shape: Rows, reduce: Any, value: Any, nothing: tirx.Expr, name: str) -> te.Tensor:
+def _along(sums: te.Tensor, shape: Rows, reducer: Any, value: Any, nothing: tirx.Expr, name: str) -> te.Tensor:
     """What is reduced along each row, of the columns that count."""
     inner = [int(extent) for extent in sums.shape[4:]]
     axes = [te.reduce_axis((0, extent), f"r{at}") for at, extent in enumerate((shape.data.blocks, *inner))]
@@ -122,7 +133,7 @@ def _along(sums: te.Tensor, shape: Rows, reduce: Any, value: Any, nothing: tirx.
         block, first, second = axes
         column = (block * inner[0] + first) * inner[1] + second
         found = value(sums[0, block, 0, x, first, second], x)
-        return reduce(tirx.if_then_else(column < shape.columns, found, nothing), axis=axes)
+        return reducer(tirx.if_then_else(column < shape.columns, found, nothing), axis=axes)
 
     return te.compute((shape.data.width,), element, name=name)
 

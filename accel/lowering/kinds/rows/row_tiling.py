@@ -9,6 +9,7 @@ from accel.accelerator.instructions import Copy
 from accel.accelerator.row_functions import RowFunction, RowFunctionName
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.lanewise_capabilities import identity_obstacle
+from accel.region.row_layer_norm import PRODUCTS
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ def layer_norm_tiles(capabilities: Capabilities, rows: int, columns: int) -> Row
 
     What is stored and what the deviation is of share the rows between two blocks, so that long rows fit.
     """
-    return _row_tiles(capabilities, (rows, columns), _Room("layer_norm", boxes=1, ones=False, factors=2, shared=2))
+    room = _Room("layer_norm", boxes=1, ones=False, factors=PRODUCTS + 1, shared=2)
+    return _row_tiles(capabilities, (rows, columns), room)
 
 
 def softmax_columns(capabilities: Capabilities) -> tuple[int, int]:

@@ -1,0 +1,107 @@
+"""Layer norms of a float model that are quantised at both ends, for stores that compute them of rows of integers.
+
+Such a store has no gains and no offsets: the products that alone read a norm have them in their constants. Its results
+are worth a quotient of two weights, without a zero point.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+
+from accel.frontend.fold.affine_channels import Affine, is_single
+from accel.frontend.fold.float_network import FloatNetwork
+from accel.frontend.fold.layer_folding import fed_layer, feed_product, layer_constants, takes_channels
+from accel.frontend.integer_recovery.layer_norm_integers import layer_norm_of_integers
+from accel.frontend.onnx_model.onnx_nodes import attribute_of
+from accel.frontend.quantize.quantization_targets import Targets
+from accel.frontend.quantize.scale_grid import Grid, Loss
+
+
+@dataclass(frozen=True)
+class NormRows:
+    """A layer norm along the last axis, without gains and offsets: the tensor that it reads, and its result."""
+
+    data: str
+    result: str
+    columns: int
+
+
+def with_plain_norms(
+    model: onnx.ModelProto, quantised: Sequence[str], columns: tuple[int, int]
+) -> tuple[onnx.ModelProto, tuple[NormRows, ...]]:
+    """Returns the model with layer norms that have no gains and offsets, and these norms.
+
+    Args:
+        model: of named nodes, which stays as it is.
+        quantised: the tensors that have a scale.
+        columns: the least and the most of the rows that a store takes.
+    """
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    network = FloatNetwork(changed)
+    known = set(quantised)
+    nodes = [node for node in network.nodes if node.op_type == "LayerNormalization" and node.input[0] in known]
+    found = [norm for node in nodes if (norm := _plain(network, node, columns)) is not None]
+    if not found:
+        return model, ()
+    network.finish()
+    return changed, tuple(found)
+
+
+def _plain(network: FloatNetwork, node: onnx.NodeProto, columns: tuple[int, int]) -> NormRows | None:
+    """Let products have the gains and offsets of a norm, if they alone read it; None where it stays as it is."""
+    shape, result = network.shapes.get(node.input[0], ()), str(node.output[0])
+    affine = _affine(network, node, shape)
+    last = bool(shape) and int(attribute_of(node, "axis", -1)) % len(shape) == len(shape) - 1
+    if affine is None or not last or not columns[0] <= shape[-1] <= columns[1] or len(node.output) > 1:
+        return None
+    if (affine.scale == 1).all() and not affine.shift.any():
+        return NormRows(str(node.input[0]), result, shape[-1])
+    readers = network.readers(result)
+    if not readers or network.is_output(result) or not all(_holds(network, each, result, affine) for each in readers):
+        return None
+    plain = network.name(f"{result}_norm")  # which is no tensor of the user's
+    ones = network.add_constant(np.ones(shape[-1], np.float32), f"{node.name}_ones")
+    zeros = network.add_constant(np.zeros(shape[-1], np.float32), f"{node.name}_zeros")
+    node.input[1:], node.output[0] = [ones, zeros], plain
+    network.replace([], [], changed=[node])
+    network.shapes[plain] = shape
+    for reader in readers:
+        feed_product(network, reader, plain, affine)
+    return NormRows(str(node.input[0]), plain, shape[-1])
+
+
+def _affine(network: FloatNetwork, node: onnx.NodeProto, shape: Sequence[int]) -> Affine | None:
+    """The gains and the offsets of a norm; None if they are not constants of its channels."""
+    gains = network.constant(node.input[1])
+    absent = len(node.input) < 3 or not node.input[2]  # noqa: PLR2004
+    offsets = np.zeros(shape[-1:], np.float32) if absent else network.constant(node.input[2])
+    if gains is None or offsets is None or not gains.shape == offsets.shape == tuple(shape[-1:]):
+        return None
+    return Affine(gains.astype(np.float64), offsets.astype(np.float64))
+
+
+def _holds(network: FloatNetwork, node: onnx.NodeProto, name: str, affine: Affine) -> bool:
+    """Whether a product can have the gains and offsets of its data."""
+    layer = layer_constants(network, node) if takes_channels(network, node, name) else None
+    return layer is not None and all(map(is_single, fed_layer(node, *layer, affine.scale, affine.shift)))
+
+
+def with_norms(targets: Targets, norms: Sequence[NormRows]) -> Targets:
+    """Returns of ``targets`` what is to be observed of the results of norms: these, and the layers that read them."""
+    results = tuple(norm.result for norm in norms)
+    layers = tuple(layer for layer in targets.layers if layer.node.input[0] in results)
+    return Targets(layers, (), results, ())
+
+
+def norm_losses(losses: Mapping[str, Loss], norms: Sequence[NormRows], grids: Mapping[str, Grid]) -> dict[str, Loss]:
+    """Returns the losses, of which those of results at scales that no weights have are infinite."""
+    found = dict(losses)
+    for norm in norms:
+        loss, grid = losses[norm.result], grids[norm.result]
+        none = [at for at in loss.errors if layer_norm_of_integers(grid.scale(at), norm.columns) is None]
+        found[norm.result] = replace(loss, errors=loss.errors | dict.fromkeys(none, math.inf))
+    return found
