@@ -18,8 +18,8 @@ from accel.region.row_layer_norm import IntegerLayerNorm
 _BYTES = ("int8", "uint8")
 _OF_INT8 = "stores compute it of int8, and its data or its result are floats here"
 _GAINS = (
-    "stores compute it without gains and offsets of channels, which this compiler has in the products behind it where "
-    "these alone read it, and the model is quantised here"
+    "stores compute it without gains and offsets of channels, and this one has some, which products behind it would "
+    "have where the model is quantised here"
 )
 
 LayerNormObstacle = Callable[[int, int], str]
@@ -44,10 +44,10 @@ def recover_layer_norm(rewrite: DataflowRewrite, binding: relax.Binding, obstacl
         found = "stores compute it of rows, along the last axis"
     elif why := obstacle(math.prod(shape[:-1]), shape[-1]):
         found = why
-    elif not _is_plain(rewrite, call):
-        found = _GAINS
     elif data is None or output is None:
         found = _OF_INT8
+    elif not _is_plain(rewrite, call):
+        found = _GAINS
     else:
         found = _integers(data, output, shape[-1], float(call.attrs.epsilon))
         found = f"the integers of layer norm that stores compute {found}" if isinstance(found, str) else found
