@@ -74,7 +74,9 @@ def _integers(data: QuantisedTensor, output: QuantisedTensor, columns: int, epsi
     if epsilon_counts(epsilon, float(data.scale)):
         return f"add nothing to variances, and an epsilon of {epsilon:.3g} is much for data worth {float(data.scale):.3g}"
     found = layer_norm_of_integers(float(output.scale), columns)
-    return f"are worth a quotient of weights up to 127, and a result's step is {float(output.scale):.6g}" if found is None else found
+    if found is None:
+        return f"are worth a quotient of weights, and a step of its result is {float(output.scale):.6g}"
+    return found
 
 
 def _replace(
