@@ -1,7 +1,7 @@
 """Functions of whole rows over packed data: what regions of all of them have."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from accel.region.shapes import PackedActivation
 
@@ -12,6 +12,8 @@ class Rows:
 
     Where tiles do not divide the rows the last one has some of those before it once more.
     """
+
+    kind: ClassVar[str]
 
     data: PackedActivation
     columns: int

@@ -15,11 +15,11 @@ import onnx
 from accel.frontend.fold.affine_channels import Affine, is_single
 from accel.frontend.fold.float_network import FloatNetwork
 from accel.frontend.fold.layer_folding import fed_layer, feed_product, layer_constants, takes_channels
-from accel.frontend.integer_recovery.layer_norm_integers import layer_norm_of_integers
 from accel.frontend.onnx_model.node_origins import note_origin
 from accel.frontend.onnx_model.onnx_nodes import attribute_of
 from accel.frontend.quantize.quantization_targets import Targets
 from accel.frontend.quantize.scale_grid import Grid, Loss
+from accel.region.row_layer_norm import layer_norm_of_integers
 
 _MATRIX = 2  # axes
 
@@ -99,7 +99,7 @@ def _of_channels(network: FloatNetwork, node: onnx.NodeProto, affine: Affine, re
 def _affine(network: FloatNetwork, node: onnx.NodeProto, shape: Sequence[int]) -> Affine | None:
     """The gains and the offsets of a norm; None if they are not constants of its channels."""
     gains = network.constant(node.input[1])
-    absent = len(node.input) < 3 or not node.input[2]  # noqa: PLR2004
+    absent = len(node.input) < 3 or not node.input[2]
     offsets = np.zeros(shape[-1:], np.float32) if absent else network.constant(node.input[2])
     if gains is None or offsets is None or not gains.shape == offsets.shape == tuple(shape[-1:]):
         return None

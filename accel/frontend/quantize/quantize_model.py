@@ -162,7 +162,8 @@ def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProt
     grids = {name: grid.with_base(base if shifts else 1) for name, base in scale_factors(targets).items()}
     softmaxes = find_softmaxes(light, targets, scheme.softmax_columns) if any(scheme.softmax_columns) else ()
     norms = tuple(norm for norm in norms if norm.result in targets.activations)
-    fixed = frozenset(each.result for each in (*gelus, *softmaxes, *norms))
+    fixed = frozenset(gelu.result for gelu in gelus) | {each.result for each in softmaxes}
+    fixed |= {norm.result for norm in norms}
     shifted = shiftable_tensors(light, targets, scheme.zero_points, fixed)
     if softmaxes:
         grids = with_softmax_grids(grids, softmaxes, equal_scale_groups(targets))

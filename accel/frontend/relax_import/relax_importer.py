@@ -27,7 +27,6 @@ from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.tensor_types import is_static
 from accel.frontend.relax_import.operator_converters import CONVERTERS
 
-
 _NORMS = {"LayerNormalization"}  # no part of which is a multiply-accumulate of the model, whatever computes it
 
 

@@ -2,8 +2,8 @@
 
 ``<function>_of_rows(stored, summed, *constants, columns)`` is the function at the accumulator ``stored``; what its
 passes gather of other accumulators (:data:`accel.accelerator.row_functions.READS`) is of those that lie as ``summed``
-does, of so many ``columns``. The constants are in the order of :data:`accel.accelerator.row_functions.CONSTANTS`. A nest
-stores it for all elements of the rows.
+does, of so many ``columns``. The constants are in the order of :data:`accel.accelerator.row_functions.CONSTANTS`. A
+nest stores it for all elements of the rows.
 """
 
 from collections.abc import Sequence
@@ -54,4 +54,5 @@ def read_row(value: Any) -> StoredRow:
     if function is None or not loads or not all(isinstance(each, TensorLoad) for each in loads):
         raise CompileError(f"{value} is no function of rows", field=INSTRUCTIONS)
     *constants, columns = (constant_value(each) or 0 for each in arguments[_ACCUMULATORS.stop :])
-    return StoredRow(function, *loads, dict(zip(CONSTANTS[function], constants, strict=True)), columns)
+    stored, summed = loads
+    return StoredRow(function, stored, summed, dict(zip(CONSTANTS[function], constants, strict=True)), columns)

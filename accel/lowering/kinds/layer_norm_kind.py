@@ -11,7 +11,7 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.kinds.region_kind import PackedOperands, PackedRegion, PackRequest, PlanRequest, Refusal
 from accel.lowering.kinds.rows.row_expression import layer_norm_function
 from accel.lowering.kinds.rows.row_kind import EPILOGUE, RowKind, row_tiling
-from accel.lowering.kinds.rows.row_schedule import RowBoxes, schedule_rows
+from accel.lowering.kinds.rows.row_schedule import Product, RowBoxes, schedule_rows
 from accel.lowering.kinds.rows.row_tiling import layer_norm_tiles
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import OperandLayout
@@ -55,5 +55,8 @@ class LayerNormKind(RowKind[RowLayerNorm]):
     ) -> tirx.PrimFunc:
         """The function as the nests of its steps, with their pragmas."""
         stored, summed = map(len, region.shape.norm.factors)
-        products = [[(at, "data") for at in range(stored)], [(stored + at, "data") for at in range(summed)]]
+        products: list[list[Product]] = [
+            [(at, "data") for at in range(stored)],
+            [(stored + at, "data") for at in range(summed)],
+        ]
         return schedule_rows(function, region, capabilities, self.function, RowBoxes(products, together=True))

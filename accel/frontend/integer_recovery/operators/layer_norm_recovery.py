@@ -12,8 +12,7 @@ from tvm import relax
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor, shape_of
 from accel.frontend.integer_recovery.int8_operands import to_int8
 from accel.frontend.integer_recovery.layer_norm_composite import layer_norm
-from accel.frontend.integer_recovery.layer_norm_integers import epsilon_counts, layer_norm_of_integers
-from accel.region.row_layer_norm import IntegerLayerNorm
+from accel.region.row_layer_norm import IntegerLayerNorm, epsilon_counts, layer_norm_of_integers
 
 _BYTES = ("int8", "uint8")
 _OF_INT8 = "stores compute it of int8, and its data or its result are floats here"
@@ -72,7 +71,9 @@ def _integers(data: QuantisedTensor, output: QuantisedTensor, columns: int, epsi
     if output.zero_point:
         return f"leave 0 for 0, and the zero point of its result is {int(output.zero_point)}"
     if epsilon_counts(epsilon, float(data.scale)):
-        return f"add nothing to variances, and an epsilon of {epsilon:.3g} is much for data worth {float(data.scale):.3g}"
+        return (
+            f"add nothing to variances, and an epsilon of {epsilon:.3g} is much for data worth {float(data.scale):.3g}"
+        )
     found = layer_norm_of_integers(float(output.scale), columns)
     if found is None:
         return f"are worth a quotient of weights, and a step of its result is {float(output.scale):.6g}"

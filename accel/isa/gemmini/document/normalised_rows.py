@@ -74,9 +74,7 @@ def row_layer_norm() -> RowFunction:
         kept=STATISTICS,
         passes=(
             RowPass(name="mean", **mean),
-            RowPass(
-                name="deviation", last=norm | {"mvout.norm": INV_STDDEV}, before={"mvout.norm": VARIANCE}
-            ),
+            RowPass(name="deviation", last=norm | {"mvout.norm": INV_STDDEV}, before={"mvout.norm": VARIANCE}),
             RowPass(name="mean of what is stored", **mean),
         ),
         stores=norm | {"mvout.norm": RESET},

@@ -107,7 +107,9 @@ def softmax_function(region: Region[RowSoftmax], gemm: Contraction) -> tirx.Prim
     total = _along(summed, shape, te.sum, exponential, nothing, "total")
 
     def share(value: Any, x: Any) -> Any:
-        return exponential(value, x).astype("float32") * (tirx.const(float(UNIT), "float32") / total(x).astype("float32"))
+        return exponential(value, x).astype("float32") * (
+            tirx.const(float(UNIT), "float32") / total(x).astype("float32")
+        )
 
     parameters = [products.data, products.factors, *([ones] if shape.softmax.octaves else [])]
     return _stored(parameters, products.extents, sums, share)

@@ -55,7 +55,7 @@ def schedule_rows(
 class _RowTile:
     """The nests of one tile: rows of accumulators, of which the blocks lie as far apart as the store takes them."""
 
-    def __init__(  # noqa: PLR0913, PLR0917  as schedule_rows
+    def __init__(
         self,
         function: tirx.PrimFunc,
         region: Region[Rows],

@@ -1,4 +1,4 @@
-"""Layer norm computed by stores: bit by bit as the RTL's integers have it, written here again, and near the function."""
+"""Layer norm computed by stores: bit by bit as the RTL has it, written here again, and near the function."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def _with_norms(**parameters: Any) -> Accelerator:
     return gemmini_accelerator(GemminiParameters(normalizations=True, **parameters))
 
 
-def _model(  # noqa: PLR0913
+def _model(
     shape: tuple[int, ...],
     scales: tuple[float, float] = (_DATA, _RESULT),
     zero_points: tuple[int, int] = (0, 0),
@@ -45,13 +45,9 @@ def _model(  # noqa: PLR0913
     return graph.model()
 
 
-def _run(
-    model: onnx.ModelProto, x: Any, folder: Path, accelerator: Accelerator, **options: Any
-) -> tuple[Report, Any]:
+def _run(model: onnx.ModelProto, x: Any, folder: Path, accelerator: Accelerator, **options: Any) -> tuple[Report, Any]:
     folder.mkdir(exist_ok=True)
-    report = run_model(
-        model.SerializeToString(), accelerator, Options(trace=False, **options), folder, inputs={"x": x}
-    )
+    report = run_model(model.SerializeToString(), accelerator, Options(trace=False, **options), folder, inputs={"x": x})
     assert report.verified is not False  # None: nothing runs on the accelerator
     with np.load(folder / "outputs.npz") as outputs:
         return report, outputs["y"]
@@ -98,7 +94,19 @@ def _drawn(shape: tuple[int, ...], seed: int = 0, deviation: float = 30, mean: f
 
 @pytest.mark.parametrize(
     "shape",
-    [(32, 64), (17, 33), (1, 16), (2, 7), (4, 20), (3, 5, 40), (1, 2, 19, 128), (5, 200), (197, 192), (9, 768), (3, 1024)],
+    [
+        (32, 64),
+        (17, 33),
+        (1, 16),
+        (2, 7),
+        (4, 20),
+        (3, 5, 40),
+        (1, 2, 19, 128),
+        (5, 200),
+        (197, 192),
+        (9, 768),
+        (3, 1024),
+    ],
     ids=str,
 )
 def test_rows_of_int8(shape: tuple[int, ...], tmp_path: Path) -> None:
@@ -145,7 +153,12 @@ def test_floats_and_other_documents_stay(tmp_path: Path) -> None:
     data = np.random.default_rng(0).standard_normal((8, 64)).astype(np.float32)
     for model, x, accelerator, reason in (
         (graph.model(), data, _with_norms(), "stores compute it of int8"),
-        (_model((32, 64)), _drawn((32, 64)), load_accelerator("gemmini"), "no instruction for square roots or division"),
+        (
+            _model((32, 64)),
+            _drawn((32, 64)),
+            load_accelerator("gemmini"),
+            "no instruction for square roots or division",
+        ),
     ):
         report, _ = _run(model, x, tmp_path, accelerator)
         assert not report.layers
@@ -159,7 +172,9 @@ def test_any_rows_and_scales_on_any_design(seed: int, tmp_path: Path) -> None:
     random = np.random.default_rng(seed)
     accelerator = _with_norms(dim=int(random.choice([8, 16])), accumulator_bytes=1 << int(random.integers(14, 18)))
     shape = (int(random.integers(1, 40)), int(random.integers(1, 300)))
-    model = _model(shape, (float(random.uniform(0.01, 0.1)), float(random.uniform(0.01, 0.2))), (int(random.integers(-99, 99)), 0))
+    model = _model(
+        shape, (float(random.uniform(0.01, 0.1)), float(random.uniform(0.01, 0.2))), (int(random.integers(-99, 99)), 0)
+    )
     x = _drawn(shape, seed, float(random.uniform(2, 90)), float(random.uniform(-60, 60)))
     report, found = _run(model, x, tmp_path, accelerator)
     if not report.layers:

@@ -81,7 +81,8 @@ def test_a_family_that_reduces_by_instructions_has_none() -> None:
     numbers = {"name": "gathered", "last": {name: 0}}
     constants = {constant: [name] for constant in ("b", "c", "ln2", "inverse")}
     store["rows"] = {
-        "function": "softmax", "numbers": [name], "kept": 1, "constants": constants, "passes": [numbers] * 2, "stores": {},
+        "function": "softmax", "numbers": [name], "kept": 1, "constants": constants, "passes": [numbers] * 2,
+        "stores": {},
     }  # fmt: skip
     store["pragma"] = "pragma_softmax"
     for key in ("operations", "operands", "dimensions"):
