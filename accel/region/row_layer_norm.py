@@ -14,7 +14,7 @@ LARGEST_STORED, LARGEST_SUMMED = PRODUCTS * _MOST, _MOST
 _LARGEST = 128  # deviations of int8 from any mean lie within twice that, and their mean square within its square
 _INT32_MAX = (1 << 31) - 1
 _OFF = 0.5  # steps that the largest result may be off, as the unit is a quotient of two weights
-_EPSILON = 0.25  # of the square of a step of the data: what is added to a variance may be no more
+_EPSILON = 1.0  # squares of a step of the data, at most, that are passed over of a variance
 
 
 @dataclass(frozen=True)

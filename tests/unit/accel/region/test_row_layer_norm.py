@@ -49,5 +49,5 @@ def test_weights_are_sums_of_int8() -> None:
 
 
 def test_an_epsilon_counts_beside_a_step_of_the_data() -> None:
-    assert epsilon_counts(1e-5, 0.005)
-    assert not epsilon_counts(1e-5, 0.007)
+    assert epsilon_counts(1e-5, 0.0031)
+    assert not epsilon_counts(1e-5, 0.0032)
