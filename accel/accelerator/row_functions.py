@@ -54,7 +54,7 @@ class RowFunction(DocumentPart):
     A row is blocks of one element of the memory each, of which the last may have fewer scalars that count.
     """
 
-    function: Annotated[RowFunctionName, Field(description="what is stored")]
+    function: Annotated[RowFunctionName, Field(description="what is stored", examples=["layer_norm"])]
     numbers: Annotated[
         tuple[FieldName, ...],
         Field(
