@@ -3,16 +3,37 @@
 Softmax is I-BERT's, in integers (Kim et al., "I-BERT: Integer-only BERT Quantization", 2021): of an accumulator q below
 the largest of its row by d, ``z = d * inverse >> 16`` and ``e = ((z * ln2 - d + b)**2 + c) >> z``; what is stored is
 ``clip(rint(f32(e) * (f32(127) / f32(sum of e))))``, int8. The constants are in units of the accumulators.
+
+Layer norm is of integers too, without gains or offsets: of an accumulator q of a row of n whose mean is m, what is
+stored is ``clip(rint(f32(q - m) * (f32(1) / f32(s))))``, int8, of ``s = max(isqrt(sum of (q - m)**2 / n), 1)``.
+Quotients of integers are cut towards 0.
+
+What statistics are gathered of need not be what is stored (``READS``): softmax sums the exponentials of other
+accumulators below the maximum of the stored ones, and a layer norm's deviation is that of others about their own mean.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from accel.accelerator.base import Count, DocumentPart, FieldName
 
-RowFunctionName = Literal["softmax"]
+RowFunctionName = Literal["softmax", "layer_norm"]
 RowConstant = Literal["b", "c", "ln2", "inverse"]
+CONSTANTS: Mapping[RowFunctionName, tuple[RowConstant, ...]] = {
+    "softmax": ("ln2", "inverse", "b", "c"),
+    "layer_norm": (),
+}
+"""The constants of each function."""
+
+READS: Mapping[RowFunctionName, tuple[Literal["stored", "summed"], ...]] = {
+    "softmax": ("stored", "summed"),
+    "layer_norm": ("summed", "summed", "stored"),
+}
+"""What each pass of a function reads, in their order: the largest and the sum of exponentials; the mean and the
+deviation of what is summed, and the mean of what is stored."""
+
 Numbers = Annotated[dict[FieldName, int], Field(max_length=16, examples=[{"command": 5}])]
 
 
@@ -33,7 +54,7 @@ class RowFunction(DocumentPart):
     A row is blocks of one element of the memory each, of which the last may have fewer scalars that count.
     """
 
-    function: Annotated[RowFunctionName, Field(description="what is stored")]
+    function: Annotated[RowFunctionName, Field(description="what is stored", examples=["layer_norm"])]
     numbers: Annotated[
         tuple[FieldName, ...],
         Field(
@@ -47,7 +68,7 @@ class RowFunction(DocumentPart):
     constants: Annotated[
         dict[RowConstant, tuple[FieldName, ...]],
         Field(description="the fields of each constant of the function", examples=[{"ln2": ["config.q_const"]}]),
-    ]
+    ] = Field(default_factory=dict)
     passes: Annotated[tuple[RowPass, ...], Field(min_length=1, max_length=4, description="in their order")]
     stores: Annotated[Numbers, Field(description="the fields of the instructions that store a row")]
     ends: Annotated[

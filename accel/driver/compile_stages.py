@@ -47,7 +47,7 @@ from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.codegen.region_lowering import LoweredRegion
 from accel.lowering.ir.function_attributes import ATTENTION, dump_choices, launched_operations, load_choices
-from accel.lowering.kinds.rows.row_tiling import softmax_obstacle
+from accel.lowering.kinds.rows.row_tiling import layer_norm_obstacle, softmax_obstacle
 from accel.lowering.movement.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.composite_graph import read_graph
@@ -112,6 +112,7 @@ def import_model(done: Quantised) -> Imported:
         balances=capabilities.balances,
         stores_gelu=capabilities.stores_gelu,
         stores_softmax=partial(softmax_obstacle, capabilities) if capabilities.stores_softmax else None,
+        stores_layer_norm=partial(layer_norm_obstacle, capabilities) if capabilities.stores_layer_norm else None,
         keeps_floats=rounds_floats(job.target),
         float_products=multiplies_floats(job.target) and not is_quantised(job.original),
     )

@@ -6,7 +6,7 @@ from accel.frontend.integer_recovery.requantization import Requantize, WideProdu
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.float_units import multiplies_floats
-from accel.lowering.kinds.rows.row_tiling import softmax_columns
+from accel.lowering.kinds.rows.row_tiling import layer_norm_columns, softmax_columns
 
 
 def requantisation(target: Target) -> tuple[Requantize, Scales]:
@@ -30,6 +30,7 @@ def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
     zero_points = usual if options.zero_points == "auto" else options.zero_points
     scales = "free" if by_channel else scales
     floats = multiplies_floats(target)
+    scaled = scales == "free" and not floats
     return Scheme(
         scales,
         by_channel,
@@ -37,5 +38,6 @@ def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
         options.calibration_method,
         float_products=floats,
         stores_gelu=capabilities.stores_gelu,
-        softmax_columns=softmax_columns(capabilities) if scales == "free" and not floats else (0, 0),
+        softmax_columns=softmax_columns(capabilities) if scaled else (0, 0),
+        layer_norm_columns=layer_norm_columns(capabilities) if scaled else (0, 0),
     )

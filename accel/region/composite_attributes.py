@@ -6,6 +6,7 @@ from pydantic import TypeAdapter
 
 from accel.region.elementwise import Combination
 from accel.region.epilogue import Scaling, Steps
+from accel.region.row_layer_norm import IntegerLayerNorm
 from accel.region.row_softmax import IntegerSoftmax
 from accel.region.shapes import SlidingWindow
 
@@ -21,7 +22,8 @@ class CompositeAttributes:
     are all one; of a pooling its ``window``. Of an addition or elementwise work: the ``weights`` by which operands are
     multiplied, and the ``combination`` of the products. ``has_bias``: a number a channel is added to the sums;
     ``bias_rounds``: it is none of the model's, and only rounds. Then ``steps`` follow in order, on int32, and
-    ``scaling`` if there is one; ``narrow``: they end in int8. Of a softmax of rows its integers, ``softmax``.
+    ``scaling`` if there is one; ``narrow``: they end in int8. Of a softmax of rows its integers, ``softmax``,
+    and of a layer norm its, ``norm``.
     """
 
     window: SlidingWindow | None = None
@@ -35,6 +37,7 @@ class CompositeAttributes:
     scaling: Scaling | None = None
     narrow: bool = False
     softmax: IntegerSoftmax | None = None
+    norm: IntegerLayerNorm | None = None
 
 
 _ATTRIBUTES = TypeAdapter(CompositeAttributes)

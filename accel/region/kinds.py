@@ -11,6 +11,7 @@ from accel.region.affine_view import AffineView
 from accel.region.elementwise import Elementwise
 from accel.region.epilogue import Epilogue
 from accel.region.pooling import Pooling
+from accel.region.row_layer_norm import RowLayerNorm
 from accel.region.row_softmax import RowSoftmax
 from accel.region.shapes import Addition, Convolution, PackedActivation, RegionShape, Sides
 from accel.region.tilings import Tiling
@@ -20,7 +21,7 @@ Views = tuple[AffineView | None, ...]
 """How the tensors of a region lie in DRAM, in the order of its parameters; None of one that is as it is, or is left out
 at the end."""
 
-SHAPES: tuple[type[RegionShape], ...] = (Convolution, Addition, Pooling, Elementwise, RowSoftmax)
+SHAPES: tuple[type[RegionShape], ...] = (Convolution, Addition, Pooling, Elementwise, RowSoftmax, RowLayerNorm)
 """The shape of each kind of region."""
 
 Shape_co = TypeVar("Shape_co", bound=RegionShape, default=RegionShape, covariant=True)

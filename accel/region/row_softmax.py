@@ -3,10 +3,10 @@
 The exponential is ``2**-z`` of a parabola (Kim et al., "I-BERT: Integer-only BERT Quantization", 2021).
 """
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
-from accel.region.shapes import PackedActivation
+from accel.region.rows import Rows
 
 INVERSE_BITS = 16  # that a product with the inverse of ln 2 has behind the point
 UNIT = 127
@@ -36,29 +36,9 @@ class IntegerSoftmax:
 
 
 @dataclass(frozen=True)
-class RowSoftmax:
-    """Softmax of each row of ``data``, of which so many ``columns`` count, in tiles of ``rows`` rows.
-
-    Where tiles do not divide the rows the last one has some of those before it once more.
-    """
+class RowSoftmax(Rows):
+    """Softmax of each row."""
 
     kind: ClassVar[str] = "row_softmax"
 
-    data: PackedActivation
-    columns: int
     softmax: IntegerSoftmax
-    rows: int
-
-    def over(self, data: PackedActivation) -> Self:
-        """The same over data of other pitches."""
-        return replace(self, data=data)
-
-    @property
-    def result(self) -> PackedActivation:
-        """The result, without room between its rows."""
-        return PackedActivation.dense(self.data.batch, self.data.blocks, self.data.height, self.data.width)
-
-    @property
-    def tiles(self) -> int:
-        """Tiles of all rows."""
-        return -(-self.data.width // self.rows)

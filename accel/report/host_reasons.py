@@ -224,10 +224,8 @@ def host_reason(name: str, op: str, title: str, facts: HostGraphFacts) -> str:
 def _lacking(op: str, title: str, rows: Collection[str]) -> str:
     """What is missing for an operator that the compiler does not map as it stands."""
     if rows and _INEXPRESSIBLE.get(op) == _ROOT:  # a store may have roots and divisions, of its own function alone
-        return (
-            f"of rows the stores of {title} compute {' and '.join(rows)} by its document, which says no other "
-            "function of them"
-        )
+        known = " and ".join(rows).replace("_", " ")
+        return f"of rows the stores of {title} compute {known} by its document, which says no other function of them"
     if op in _INEXPRESSIBLE:
         table = f"; {_AS_TABLE}" if op in _FUNCTIONS else ""
         return f"{title} has no instruction for {_INEXPRESSIBLE[op]}{table}"

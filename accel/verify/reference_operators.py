@@ -251,6 +251,7 @@ _RULES: Mapping[str, Callable[..., Any]] = {
     ),
     "relax.multiply": _plain(np.multiply),
     "relax.divide": _plain(np.divide),
+    "relax.sqrt": _plain(np.sqrt),
     "relax.left_shift": _plain(np.left_shift),
     "relax.right_shift": _plain(np.right_shift),
     "relax.maximum": _plain(np.maximum),

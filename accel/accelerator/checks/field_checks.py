@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import get_args
 
 from accel.accelerator.checks.layer_checks import check_layer
 from accel.accelerator.document import Accelerator
@@ -22,7 +21,7 @@ from accel.accelerator.instructions import (
     Part,
 )
 from accel.accelerator.require import require, require_distinct, require_known, together
-from accel.accelerator.row_functions import RowConstant, RowFunction
+from accel.accelerator.row_functions import CONSTANTS, READS, RowFunction
 
 _FLOAT_BITS = 32
 _MOST_DIMENSIONS = 3
@@ -245,10 +244,15 @@ def _check_rows(path: str, copy: Copy, function: RowFunction, accelerator: Accel
     require(not beside, path, none)
     for role, name in function.fields.items():
         field_at(accelerator, copy, name, f"{path}.{role}")
-    missing = [each for each in get_args(RowConstant) if not function.constants.get(each)]
+    known, count = CONSTANTS[function.function], len(READS[function.function])
+    missing = [each for each in known if not function.constants.get(each)]
     require(
         not missing, f"{path}.constants", f"{function.function} has a constant {', '.join(missing)}; name its field"
     )
+    more = [each for each in function.constants if each not in known]
+    require(not more, f"{path}.constants", f"{function.function} has no constant {', '.join(more)}; leave it out")
+    passes = f"{function.function} takes {count} passes over a row, and these are {len(function.passes)}"
+    require(len(function.passes) == count, f"{path}.passes", passes)
 
 
 def _check_dimension(path: str, dimension: CopyDimension, copy: Copy, accelerator: Accelerator) -> None:

@@ -11,9 +11,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from accel.frontend.fold.affine_channels import OPERATORS, Run, is_single, run_from, run_to
+from accel.frontend.fold.affine_channels import OPERATORS, Affine, Run, is_single, run_from, run_to
 from accel.frontend.fold.canonical_operators import canonicalize_products, count_padding, split_sums
 from accel.frontend.fold.float_network import FloatNetwork
+from accel.frontend.onnx_model.node_origins import note_origin
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, set_attributes
 from accel.util.arrays import Float32, Float64
 
@@ -29,16 +30,21 @@ def fold_behind(network: FloatNetwork) -> None:
     Behind a product of matrices rows may be counted in other axes between: norms of rows are of two axes.
     """
     for node in list(network.nodes):
-        layer = layer_constants(network, node) if node.op_type in (*_CONVOLUTIONS, *_MATRICES) else None
-        last = _counting_rows(network, node) if layer is not None else node
-        reader = network.only_reader(last.output[0]) if layer is not None else None
-        if layer is None or reader is None:
-            continue
-        axis = 1 if node.op_type in _CONVOLUTIONS else len(network.shapes.get(last.output[0], ())) - 1
-        run = run_from(network, reader, str(last.output[0]), axis) if axis > 0 else None
-        if run is not None and not _is_bias(node, run):
-            changed = scaled_layer(node, *layer, run.affine.scale, run.affine.shift)
-            _change(network, node, run, *changed, last=last)
+        _fold_behind(network, node)
+
+
+def _fold_behind(network: FloatNetwork, node: onnx.NodeProto) -> None:
+    """Fold what is behind a layer into it."""
+    layer = layer_constants(network, node) if node.op_type in (*_CONVOLUTIONS, *_MATRICES) else None
+    last = _counting_rows(network, node) if layer is not None else node
+    reader = network.only_reader(last.output[0]) if layer is not None else None
+    if layer is None or reader is None:
+        return
+    axis = 1 if node.op_type in _CONVOLUTIONS else len(network.shapes.get(last.output[0], ())) - 1
+    run = run_from(network, reader, str(last.output[0]), axis) if axis > 0 else None
+    if run is not None and not _is_bias(node, run):
+        changed = scaled_layer(node, *layer, run.affine.scale, run.affine.shift)
+        _change(network, node, run, *changed, last=last)
 
 
 def fold_ahead(network: FloatNetwork) -> None:
@@ -51,6 +57,28 @@ def fold_ahead(network: FloatNetwork) -> None:
         run = run_to(network, str(node.input[0]), axis) if axis > 0 else None
         if run is not None and not (run.affine.shift.any() and _pads(node)):
             _change(network, node, run, *fed_layer(node, *layer, run.affine.scale, run.affine.shift))
+
+
+def takes_channels(network: FloatNetwork, node: onnx.NodeProto, name: str) -> bool:
+    """Returns whether a product with constant weights reads ``name`` as its data, of channels along the last axis."""
+    data = node.op_type in _MATRICES and node.input[0] == name and name not in node.input[1:]
+    return data and not attribute_of(node, "transA", 0) and layer_constants(network, node) is not None
+
+
+def feed_product(network: FloatNetwork, node: onnx.NodeProto, source: str, affine: Affine) -> None:
+    """Lets a product that :func:`takes_channels` read ``source``, of which ``affine`` makes what it has read.
+
+    Where float32 does not hold its constants then, it stays.
+    """
+    layer = layer_constants(network, node)
+    assert layer is not None
+    changed = fed_layer(node, *layer, affine.scale, affine.shift)
+    result = str(node.output[0])
+    _change(network, node, Run(source, (), affine, uniform=False), *changed)
+    added = network.maker(result)
+    if added is not None and added.name != node.name:
+        note_origin(added, node)
+    _fold_behind(network, node)
 
 
 def _counting_rows(network: FloatNetwork, node: onnx.NodeProto) -> onnx.NodeProto:

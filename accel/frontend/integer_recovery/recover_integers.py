@@ -26,6 +26,7 @@ from accel.frontend.integer_recovery.operators.concat_recovery import recover_co
 from accel.frontend.integer_recovery.operators.contraction_recovery import recover_contraction
 from accel.frontend.integer_recovery.operators.elementwise_recovery import recover_elementwise
 from accel.frontend.integer_recovery.operators.gelu_recovery import recover_gelu, recover_gelu_of_layer
+from accel.frontend.integer_recovery.operators.layer_norm_recovery import LayerNormObstacle, recover_layer_norm
 from accel.frontend.integer_recovery.operators.matmul_recovery import recover_matmul
 from accel.frontend.integer_recovery.operators.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.operators.movement_recovery import recover_movement
@@ -122,6 +123,7 @@ def import_integer_model(
     float_products: bool = False,
     stores_gelu: bool = False,
     stores_softmax: SoftmaxObstacle | None = None,
+    stores_layer_norm: LayerNormObstacle | None = None,
 ) -> ImportedModel:
     """Imports a model in QDQ form (or float: then all of it is for the host).
 
@@ -136,6 +138,7 @@ def import_integer_model(
         float_products: whether products of two activations stay as they are, too.
         stores_gelu: whether stores compute I-BERT's integer GELU of accumulators.
         stores_softmax: why stores do not compute its softmax of rows and columns; None if they never do.
+        stores_layer_norm: why they do not compute layer norm of rows and columns; None if they never do.
 
     Raises:
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
@@ -150,6 +153,7 @@ def import_integer_model(
         float_products=float_products,
         stores_gelu=stores_gelu,
         stores_softmax=stores_softmax,
+        stores_layer_norm=stores_layer_norm,
     )
     return replace(recovered, activations=quantised_activations(signed))
 
@@ -163,6 +167,7 @@ def recover_integers(
     float_products: bool = False,
     stores_gelu: bool = False,
     stores_softmax: SoftmaxObstacle | None = None,
+    stores_layer_norm: LayerNormObstacle | None = None,
 ) -> ImportedModel:
     """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
     rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)
@@ -174,6 +179,8 @@ def recover_integers(
         recovered = gelus and recover_gelu_of_layer(rewrite, binding, tables)
         if stores_softmax is not None and not keeps_floats:
             recovered = recovered or recover_softmax(rewrite, binding, stores_softmax)
+        if stores_layer_norm is not None and not keeps_floats:
+            recovered = recovered or recover_layer_norm(rewrite, binding, stores_layer_norm)
         recovered = recovered or any(recover(rewrite, binding, requantize) for recover in recoveries)
         if not recovered and not keeps_floats:
             recovered = recover_product(rewrite, binding, tables)

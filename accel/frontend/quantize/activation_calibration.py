@@ -1,6 +1,7 @@
 """Calibration: the samples, and what running them tells of each activation."""
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +100,12 @@ class Observations:
         """Observe a tensor of some samples."""
         for value in values:
             self._tensors[name].add(value)
+
+    def with_others(self, others: "Observations") -> "Observations":
+        """Returns these observations and others, which count where both have a tensor."""
+        found = copy(self)
+        found._tensors = {**self._tensors, **others._tensors}  # noqa: SLF001
+        return found
 
     def feedback(self) -> dict[str, Feedback]:
         """Returns what the inputs of each layer tell of the rounding of its weights, by the name of its node."""

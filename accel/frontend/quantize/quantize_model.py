@@ -27,6 +27,7 @@ from accel.frontend.quantize.activation_calibration import Calibrated, Observati
 from accel.frontend.quantize.channel_equalisation import ChannelEqualisation
 from accel.frontend.quantize.gelu_functions import find_gelus
 from accel.frontend.quantize.input_moments import Feedback
+from accel.frontend.quantize.layer_norms import NormRows, norm_losses, with_norms, with_plain_norms
 from accel.frontend.quantize.qdq_insertion import Quantiser, channel_weight_scales, weight_errors
 from accel.frontend.quantize.quantization_targets import Targets, find_targets
 from accel.frontend.quantize.sample_runs import Sample, count_values
@@ -151,6 +152,7 @@ def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProt
     Raises:
         InvalidModel: some values are not finite on the samples.
     """
+    prepared, norms = _with_plain_norms(prepared, scheme)
     light, targets = prepared.model, prepared.targets
     gelus = find_gelus(light) if scheme.stores_gelu else ()
     if scheme.float_products or gelus:
@@ -159,7 +161,9 @@ def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProt
     grid, shifts = GRIDS[scheme.scales], scheme.scales == "power of two"
     grids = {name: grid.with_base(base if shifts else 1) for name, base in scale_factors(targets).items()}
     softmaxes = find_softmaxes(light, targets, scheme.softmax_columns) if any(scheme.softmax_columns) else ()
+    norms = tuple(norm for norm in norms if norm.result in targets.activations)
     fixed = frozenset(gelu.result for gelu in gelus) | {each.result for each in softmaxes}
+    fixed |= {norm.result for norm in norms}
     shifted = shiftable_tensors(light, targets, scheme.zero_points, fixed)
     if softmaxes:
         grids = with_softmax_grids(grids, softmaxes, equal_scale_groups(targets))
@@ -167,6 +171,8 @@ def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProt
     if softmaxes:
         targets, known = _with_softmaxes(prepared, targets, known, softmaxes, grid)
         grids |= {each.data: grid for each in softmaxes}
+    if norms:
+        known = replace(known, losses=norm_losses(known.losses, norms, grids))
     errors = {} if scheme.by_channel else weight_errors(targets.layers, grids, prepared.feedback)
     if shifts:
         chosen = choose_shift_scales(light, targets, known.losses, errors, grid)
@@ -179,6 +185,24 @@ def quantize_prepared(prepared: PreparedModel, scheme: Scheme) -> onnx.ModelProt
         weights = channel_weight_scales(targets.layers, grids)
     activations = shared_scales(targets, indices, known.losses)
     return Quantiser(light, targets, activations, weights, grids, known.means, prepared.feedback).quantised()
+
+
+def _with_plain_norms(prepared: PreparedModel, scheme: Scheme) -> tuple[PreparedModel, tuple[NormRows, ...]]:
+    """The model with norms as stores compute them, where they do, and these norms; samples are run for them once more.
+
+    All other tensors are what they were.
+    """
+    if not any(scheme.layer_norm_columns):
+        return prepared, ()
+    model, norms = with_plain_norms(prepared.model, prepared.targets.activations, scheme.layer_norm_columns)
+    if not norms:
+        return prepared, ()
+    targets = find_targets(model)
+    news = with_norms(targets, norms)
+    observed = Observations(news, len(prepared.samples))
+    count_values(model, news.activations, prepared.samples, observed.add)
+    feedback = {**prepared.feedback, **observed.feedback()}
+    return PreparedModel(model, targets, prepared.observed.with_others(observed), feedback, prepared.samples), norms
 
 
 def _with_softmaxes(

@@ -43,6 +43,7 @@ class Scheme:
         float_products: whether products of two activations stay in float32.
         stores_gelu: whether GELU is computed by stores, as integers, so that its results have no zero point.
         softmax_columns: the least and the most columns of rows of which stores compute softmax; 0 if none do.
+        layer_norm_columns: the same of layer norm.
     """
 
     scales: Scales = "power of two"
@@ -52,6 +53,7 @@ class Scheme:
     float_products: bool = False
     stores_gelu: bool = False
     softmax_columns: tuple[int, int] = (0, 0)
+    layer_norm_columns: tuple[int, int] = (0, 0)
 
 
 DEFAULT_SCHEME = Scheme()

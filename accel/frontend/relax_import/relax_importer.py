@@ -29,6 +29,7 @@ from accel.frontend.onnx_model.tensor_types import is_static
 from accel.frontend.relax_import.operator_converters import CONVERTERS
 
 _NUMBERED = re.compile(r"lv\d*")  # variables that nobody names
+_NORMS = {"LayerNormalization"}  # no part of which is a multiply-accumulate of the model, whatever computes it
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,8 @@ def _drop_unused(graph: onnx.GraphProto) -> None:
 def _node(node: onnx.NodeProto, macs: Mapping[str, int]) -> ImportedNode:
     """The node, with the operator that the user gave it."""
     covers = origins_of(node)
-    return ImportedNode(node.name, covers.get(node.name, node.op_type), tuple(covers), macs.get(node.name))
+    counted = macs.get(node.name) if set(covers.values()) != _NORMS or node.name in covers else 0
+    return ImportedNode(node.name, covers.get(node.name, node.op_type), tuple(covers), counted)
 
 
 def identifier(name: str) -> str:

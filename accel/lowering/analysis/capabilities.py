@@ -232,6 +232,11 @@ class Capabilities:
         """Whether a store computes softmax of rows of accumulators."""
         return self.row_store("softmax") is not None
 
+    @property
+    def stores_layer_norm(self) -> bool:
+        """Whether a store computes layer norm of rows of accumulators."""
+        return self.row_store("layer_norm") is not None
+
     @cached_property
     def wide_product(self) -> WideProduct | None:
         """The multiplication and shift in one instruction of which the product has more than 32 bits; None if none."""

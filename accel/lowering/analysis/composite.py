@@ -18,6 +18,7 @@ from accel.region.composite_attributes import COMPOSITE, CompositeAttributes, lo
 from accel.region.kinds import Region
 
 _OF_SOFTMAX = 5  # operations of an element
+_OF_NORM = 6
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,12 @@ class CompositeRegion(CompositeAttributes):
         """The arithmetic of the model: two operations of each multiply-accumulate, and those of each result.
 
         These are the elements of its window where it multiplies nothing, the combinations of its operands, one of a
-        bias, and one of its requantisation; and of a softmax a comparison, a difference, an exponential, a sum and a
-        product.
+        bias, and one of its requantisation; of a softmax a comparison, a difference, an exponential, a sum and a
+        product; and of a layer norm those of any norm.
         """
         window = 0 if self.macs or self.window is None else math.prod(self.window.kernel)
         each = window + max(len(self.weights) - 1, 0) + int(self.has_bias and not self.bias_rounds) + int(self.narrow)
-        each += 0 if self.softmax is None else _OF_SOFTMAX
+        each += (0 if self.softmax is None else _OF_SOFTMAX) + (0 if self.norm is None else _OF_NORM)
         return 2 * self.macs + each * math.prod(self.result)
 
     def argument(self, call: ir.Call, parameter: str) -> relax.Expr:

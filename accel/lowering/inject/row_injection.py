@@ -12,13 +12,13 @@ from tvm import tirx
 
 from accel.accelerator.instructions import Copy
 from accel.accelerator.memories import Memory
-from accel.accelerator.row_functions import RowFunction
+from accel.accelerator.row_functions import READS, RowFunction
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.inject.copy_injection import copy_call, whole_elements
 from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, in_loops
 from accel.lowering.ir.document_paths import INSTRUCTIONS
-from accel.lowering.ir.row_intrinsics import StoredRow, read_softmax
+from accel.lowering.ir.row_intrinsics import StoredRow, read_row
 
 
 def inject_rows(nest: AffineNest, copy: Copy, target: Target) -> tirx.Stmt:
@@ -28,7 +28,9 @@ def inject_rows(nest: AffineNest, copy: Copy, target: Target) -> tirx.Stmt:
         CompileError: the nest stores something else, or rows that the instruction does not take.
     """
     assert copy.rows is not None
-    row, memory = read_softmax(nest.store.value), target.accelerator.memory(copy.memory)
+    row, memory = read_row(nest.store.value), target.accelerator.memory(copy.memory)
+    if row.function != copy.rows.function:
+        raise CompileError(f"{copy.name} stores {copy.rows.function}, and no {row.function}", field=INSTRUCTIONS)
     stored, summed = (nest.access(load.source, load.indices) for load in (row.stored, row.summed))
     if stored.strides != summed.strides:
         raise CompileError("what is summed does not lie as what is stored", field=INSTRUCTIONS)
@@ -85,11 +87,15 @@ class _Rows:
             one = min(self.row.columns, self._most)
             number = tirx.const(self.function.kept - 1, "int32")
             statements.append(self._call(tirx.const(0, "int32"), number, (0, one), self.function.ends, stored=True))
-        return tirx.SeqStmt(statements)
+        return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
 
     def _group(self, first: Any, count: int) -> tirx.Stmt:
         """Each pass over all rows of a group, and then their stores."""
-        passes = [(each.last, each.last | each.before, at == 0) for at, each in enumerate(self.function.passes)]
+        reads = (each == "stored" for each in READS[self.function.function])
+        passes = [
+            (each.last, each.last | each.before, stored)
+            for each, stored in zip(self.function.passes, reads, strict=True)
+        ]
         passes.append((self.function.stores, self.function.stores, True))
         statements = []
         for at, (last, before, stored) in enumerate(passes):

@@ -6,6 +6,7 @@ from typing import Any
 from accel.lowering.kinds.addition_kind import AdditionKind
 from accel.lowering.kinds.convolution_kind import ConvolutionKind
 from accel.lowering.kinds.elementwise_kind import ElementwiseKind
+from accel.lowering.kinds.layer_norm_kind import LayerNormKind
 from accel.lowering.kinds.pooling_kind import PoolingKind
 from accel.lowering.kinds.region_kind import LaunchKind, PlanRequest, Refusal, RegionKind
 from accel.lowering.kinds.softmax_kind import SoftmaxKind
@@ -19,6 +20,7 @@ KINDS: tuple[RegionKind[Any], ...] = (
     PoolingKind(),
     ElementwiseKind(),
     SoftmaxKind(),
+    LayerNormKind(),
 )
 """In the order in which they are asked to plan a composite."""
 

@@ -27,7 +27,7 @@ from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document import rocc_encoding
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.document.loop_layers import loop_layers
-from accel.isa.gemmini.document.normalised_rows import row_softmax, store_softmax
+from accel.isa.gemmini.document.normalised_rows import row_functions, row_stores
 from accel.isa.gemmini.document.rocc_encoding import IGELU, LATER, ONE, RELU
 
 _WEIGHT_STATIONARY = 1
@@ -105,7 +105,7 @@ def gemmini_accelerator(
 def _row_stores(parameters: GemminiParameters) -> tuple[Copy, ...]:
     """The stores of functions of rows, where a mvout takes several blocks of one."""
     blocks = parameters.wide_columns // parameters.dim
-    return (store_softmax(parameters.dim, blocks),) if parameters.normalizations and blocks > 1 else ()
+    return row_stores(parameters.dim, blocks) if parameters.normalizations and blocks > 1 else ()
 
 
 def _load(name: str, memory: str, dtype: str, state: int, dim: int, blocks: int = 1) -> Copy:
@@ -330,8 +330,9 @@ def check_gemmini(accelerator: Accelerator) -> None:
             theirs = "a Gemmini's store finds its windows in config_st; expected those of the preset's store_pooled"
             require(instruction.windows == _windows(), f"{at}.windows", theirs)
         if isinstance(instruction, Copy) and instruction.rows is not None:
-            sent = "a Gemmini's normaliser has its commands in mvout; expected those of the family's store_softmax"
-            require(instruction.rows == row_softmax(), f"{at}.rows", sent)
+            name = instruction.rows.function
+            sent = f"a Gemmini's normaliser has its commands in mvout; expected those of the family's store_{name}"
+            require(instruction.rows == row_functions()[name], f"{at}.rows", sent)
         if isinstance(instruction, Layer):
             price = "what a loop takes is counted instruction by instruction; leave it out"
             require(instruction.energy is None, f"{at}.energy", price)

@@ -197,7 +197,7 @@ class GemminiParameters(DocumentPart):
         Field(
             strict=True,
             description="stores compute I-BERT's integer functions of accumulators (GemminiConfigs.scala "
-            "``has_normalizations``), of which compiled programs use GELU and softmax",
+            "``has_normalizations``), of which compiled programs use GELU, softmax and layer norm",
         ),
     ] = False
     relu_before_scale: Annotated[

@@ -1,6 +1,8 @@
 """What mvout does (libgemmini ``mvout``): from either memory to DRAM, with pooling, activations and normalisations.
 
-The normalisations are I-BERT's integer GELU, softmax and layernorm.
+The normalisations are I-BERT's integer GELU, softmax and layernorm. A design with ``normalizations`` does the last two
+as the RTL does (AccumulatorScale.scala): what a statistic scales is rounded, and nothing scales it again. Without them
+they are libgemmini's, which truncates what it makes of a layernorm, and has the scale of config_st behind both.
 """
 
 import math
@@ -62,8 +64,8 @@ def activated(core: Core, value: int) -> int:
     if state[at.ACC_ACT] == rocc.IGELU:
         return _gelu(value, state)
     if state[at.ACC_ACT] == rocc.LAYERNORM:
-        centred = np.float32(signed32(value - core.statistics[stat, MEAN]))
-        return _truncated(centred * core.reciprocals[stat, BY_DEVIATION])
+        centred = np.float32(signed32(value - core.statistics[stat, MEAN])) * core.reciprocals[stat, BY_DEVIATION]
+        return int(np.int64(saturated(centred))) if core.sizes[at.NORMALISES] else _truncated(centred)
     if state[at.ACC_ACT] == rocc.SOFTMAX:
         share = np.float32(_exp(value - core.statistics[stat, MAX], state)) * core.reciprocals[stat, BY_SUM]
         return int(np.int64(saturated(share)))
@@ -135,6 +137,8 @@ def _scaled(acc: Int32, row: int, columns: int, dram: Bytes, place: int, scale: 
 def _special(core: Core, row: int, place: int, columns: int, full: int) -> None:
     """One row with another activation than ReLU, or at full width."""
     scale = core.scales[at.ST_SCALE]
+    if core.sizes[at.NORMALISES] and core.state[at.ACC_ACT] in (rocc.LAYERNORM, rocc.SOFTMAX):
+        scale = np.float32(1.0)
     for c in range(columns):
         value = activated(core, int(np.int64(core.acc[row, c])))
         if not full:

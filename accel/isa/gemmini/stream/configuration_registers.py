@@ -26,6 +26,7 @@ def sizes(parameters: GemminiParameters) -> Int64:
     out[at.SP_ROWS], out[at.ACC_ROWS] = parameters.scratchpad_rows, parameters.accumulator_rows
     out[at.WIDE], out[at.WIDE_WORDS] = parameters.wide_columns, parameters.wide_words
     out[at.RELU_FIRST], out[at.SHIFT_ALL] = parameters.relu_before_scale, parameters.shift_into_accumulator
+    out[at.NORMALISES] = parameters.normalizations
     return out
 
 

@@ -24,5 +24,5 @@ LOOPS = 62
 
 # sizes that kernels need, (SIZES,) int64
 DIM, SP_ROWS, ACC_ROWS, WIDE, WIDE_WORDS = range(5)
-RELU_FIRST, SHIFT_ALL = 5, 6
-SIZES = 7
+RELU_FIRST, SHIFT_ALL, NORMALISES = 5, 6, 7
+SIZES = 8

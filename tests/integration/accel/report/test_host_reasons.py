@@ -148,14 +148,19 @@ def test_what_nobody_can_run_says_what_lacks() -> None:
 
 def test_a_norm_of_rows_is_what_stores_of_another_function_lack() -> None:
     """A Gemmini whose stores compute softmax has roots and divisions in its normaliser, if no document says them."""
-    accelerator = derive_accelerator(load_accelerator("gemmini"), {"normalizations": True})
-    plan = plan_model(attention().SerializeToString(), accelerator)
-    told = {node.name: node.reason for node in plan.nodes}
-    assert told["normal"] == (
-        f"LayerNormalization: of rows the stores of {accelerator.title} compute softmax by its document, which says "
+    whole = derive_accelerator(load_accelerator("gemmini"), {"normalizations": True})
+    others = tuple(each for each in whole.instructions if each.name != "store_layer_norm")
+    reasons_of = [
+        {node.name: node.reason or "" for node in plan_model(attention().SerializeToString(), each).nodes}
+        for each in (whole.model_copy(update={"instructions": others}), whole)
+    ]
+    assert reasons_of[0]["normal"] == (
+        f"LayerNormalization: of rows the stores of {whole.title} compute softmax by its document, which says "
         "no other function of them; the host computes it"
     )
-    assert "computes softmax of rows, but not of 8 with 8 columns" in (told["shares"] or "")
+    floats = "LayerNormalization: stores compute it of int8, and its data or its result are floats here"
+    assert reasons_of[1]["normal"].startswith(floats)
+    assert "computes softmax of rows, but not of 8 with 8 columns" in reasons_of[0]["shares"]
 
 
 def pixels_apart() -> onnx.ModelProto:

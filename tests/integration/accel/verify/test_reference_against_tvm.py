@@ -39,7 +39,10 @@ CASES = {
     "astype": (lambda x: relax.op.astype(x, "int32"), (INT8,)),
     "max": (lambda x: relax.op.max(x, [1], keepdims=True), (INT32.reshape(2, 7),)),
     "divide": (relax.op.divide, (FLOAT, np.flip(FLOAT) + np.float32(0.7))),
+    "divide, wide": (relax.op.divide, (INT32.astype(np.float64), np.full(14, 768.0))),
+    "sqrt": (relax.op.sqrt, (np.abs(INT32.astype(np.float64)),)),
     "astype, narrowing": (lambda x: relax.op.astype(x, "int8"), (INT32,)),
+    "astype, cut": (lambda x: relax.op.astype(x, "int32"), (INT32.astype(np.float64) / 768,)),
     "astype, float": (lambda x: relax.op.astype(x, "float32"), (INT32,)),
     "max_pool1d": (lambda x: relax.op.nn.max_pool1d(x, (2,), (2,), (1, 0)), (INT8[:14].reshape(1, 2, 7),)),
     "max_pool3d": (

@@ -28,7 +28,7 @@ def config_norm(softmax):
     ]
 
 
-def stored(data, act, commands, scale, softmax=0):
+def stored(data, act, commands, scale, softmax=0, **parameters):
     """One row of 32 columns, through ``commands`` (inner, last) and then stored as int8."""
     dram = np.zeros(1 << 14, np.uint8)
     dram[IN : IN + 128] = data.astype("<i4").view(np.uint8)
@@ -37,7 +37,7 @@ def stored(data, act, commands, scale, softmax=0):
     for _, last in commands:  # the hardware turns the last block's command into the others'
         words.append((3, OUT, 1 << 48 | 32 << 32 | last << 26 | ACC))
     words.append((3, OUT, 1 << 48 | 32 << 32 | ACC))
-    StreamMachine(GemminiParameters()).run(np.array(words, np.uint64), dram)
+    StreamMachine(GemminiParameters(**parameters)).run(np.array(words, np.uint64), dram)
     return dram[OUT : OUT + 32].view(np.int8)
 
 
@@ -75,3 +75,17 @@ def test_softmax(seed):
     shares = exponential(q - q.max())
     by = np.float32(127) / np.float32(shares.sum())
     assert np.array_equal(stored(q, 0, [(5, 5), (6, 7)], 1.0, softmax=1), rounded(rounded(shares, by), 1.0))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_a_design_that_has_them_rounds_and_scales_nothing_again(seed, scale):
+    """What libgemmini truncates and multiplies by the scale of config_st, and AccumulatorScale.scala does not."""
+    q = np.random.default_rng(seed).integers(-300, 300, 32)
+    mean = int(q.sum() / 32)
+    deviation = int(np.sqrt(int(((q - mean) ** 2).sum() / 32)))
+    found = stored(q, 2, [(1, 2), (3, 4)], scale, normalizations=True)
+    assert np.array_equal(found, rounded(q - mean, np.float32(1) / np.float32(deviation)))
+    shares = exponential(q // 3 - (q // 3).max())
+    found = stored(q // 3, 0, [(5, 5), (6, 7)], scale, softmax=1, normalizations=True)
+    assert np.array_equal(found, rounded(shares, np.float32(127) / np.float32(shares.sum())))

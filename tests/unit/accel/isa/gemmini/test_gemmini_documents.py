@@ -96,7 +96,12 @@ def test_normalisations_are_derived(name):
     without_them = load_accelerator(name)
     normalising = derive_accelerator(without_them, {"normalizations": True}, "normalising")
     assert parameters_of(normalising).normalizations
-    assert names_of(normalising) - names_of(without_them) == {"config_norm_inverse", "store_gelu", "store_softmax"}
+    assert names_of(normalising) - names_of(without_them) == {
+        "config_norm_inverse",
+        "store_gelu",
+        "store_layer_norm",
+        "store_softmax",
+    }
     assert names_of(without_them) <= names_of(normalising)
     back = derive_accelerator(normalising, {"normalizations": False}, name)
     assert back.model_copy(update={"title": without_them.title}) == without_them

@@ -14,6 +14,7 @@ from accel.region.elementwise import Elementwise
 from accel.region.epilogue import Epilogue, Scaling
 from accel.region.kinds import SHAPES, Region
 from accel.region.pooling import Pooling
+from accel.region.row_layer_norm import IntegerLayerNorm, RowLayerNorm
 from accel.region.row_softmax import IntegerSoftmax, RowSoftmax
 from accel.region.shapes import Addition, Convolution, PackedActivation, RegionShape, SlidingWindow
 from accel.region.tilings import Tiling
@@ -25,7 +26,8 @@ REGIONS: dict[RegionShape, tuple[int, int, int, int]] = {
     Addition((DATA, DATA), ((1, 2), (3, 4))): (2, 3, 8, 9),
     Pooling(DATA, WINDOW, 4, 4, direct=True): (2, 3, 4, 4),
     Elementwise((DATA, DATA), (1, 2), "max", direct=False): (2, 3, 8, 9),
-    RowSoftmax(DATA, 40, IntegerSoftmax(3, 40, 1638, 78, 3200, 2), 4): (2, 3, 8, 9),
+    RowSoftmax(DATA, 40, 4, IntegerSoftmax(3, 40, 1638, 78, 3200, 2)): (2, 3, 8, 9),
+    RowLayerNorm(DATA, 40, 4, IntegerLayerNorm(224, 7)): (2, 3, 8, 9),
 }
 
 
