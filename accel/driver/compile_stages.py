@@ -58,7 +58,7 @@ from accel.lowering.vector.window_maxima import say_window_maxima
 from accel.program.program_model import Program, renamed
 from accel.report.attention_placements import attention_placements
 from accel.report.documents.report_documents import CompiledFunction
-from accel.report.host_ops import host_ops, with_layouts
+from accel.report.host_ops import host_ops
 from accel.simulate.engine import simulate
 from accel.simulate.prepare_simulation import loads_of_kept
 from accel.util.content_cache import SealedCache, cache_key
@@ -311,8 +311,7 @@ def _emitted(done: Lowered, depth_first: DepthFirst, linked: Callable[[str], Non
         again = program if program.residents else replace(alone, image=alone.image | fed)
     biases, operations = packed.imported.biases, packed.operations
     known = biases, functions, buffers, modules, again
-    host = with_layouts(packed.host_ops, apart, packed.imported, packed.module)
-    return Emitted(job, program, host, operations, *known, packed.attention)
+    return Emitted(job, program, packed.host_ops, operations, *known, packed.attention)
 
 
 def _with_results_kept(done: Lowered, program: Program, depth_first: DepthFirst) -> Program:

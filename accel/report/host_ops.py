@@ -1,7 +1,7 @@
 """The model nodes that run on the host, and why."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tvm import ir
@@ -19,12 +19,9 @@ from accel.lowering.ir.function_attributes import (
     UNMOVED,
     VECTOR_REASONS,
     load_launches,
-    region_of,
 )
-from accel.lowering.ir.host_runs import layers_of
-from accel.lowering.kinds.registry import launch_kind
-from accel.program.program_model import HostStep, Launch, Program
 from accel.report.documents.report_documents import HostOp
+from accel.report.host_layouts import layout_reasons
 from accel.report.host_reasons import (
     HostGraphFacts,
     composed_reason,
@@ -110,6 +107,7 @@ def host_ops(
     causes = _causes(imported, stored | computed)
     parted = {name: f"the host has a part of it: {'; '.join(found)}" for name, found in causes.items()}
     reasons |= {name: f"{left[name]}; {part}" if name in left else part for name, part in parted.items()}
+    reasons = {**layout_reasons(module, imported.host_nodes, title), **reasons}
     for variable, function in module.functions.items():
         reason = function.attrs.get(HOST_REASON) if function.attrs is not None else None
         if reason is not None:
@@ -118,47 +116,10 @@ def host_ops(
                 if name in reasons and imported.operators.get(name) in RECURRENT:
                     continue  # its steps are many, and its own reason says what they are
                 reasons[name] = f"{reasons[name]}; {reason}" if name in causes else str(reason)
-    return [HostOp(node=name, op=_operator(name, imported), reason=reason) for name, reason in reasons.items()]
-
-
-def with_layouts(
-    known: Sequence[HostOp], program: Program, imported: ImportedModel, module: ir.IRModule
-) -> list[HostOp]:
-    """Returns the model's nodes that run on the host with those whose data or results it only lays out.
-
-    Steps of ``program`` that do so are of no node that is known; ``module`` is what it was compiled from. Of a machine
-    without programs that move data nothing is said of tiles: there the host lays out whatever goes in and comes out.
-    """
-    moves = UNMOVED in module["main"].attrs
-    regions = {layer: function for function, layers in layers_of(module).items() for layer in layers}
-    launches = [step for step in program.steps if isinstance(step, Launch) and step.nodes]
-    makers = {segment: launch for launch in launches for segment in launch.outputs}
-    readers = {segment: launch for launch in reversed(launches) for segment in launch.inputs}
-    named, found = {each.node for each in known}, dict[str, str]()
-    for step in program.steps:
-        if not isinstance(step, HostStep) or not named.isdisjoint(step.nodes):
-            continue
-        reader = next((readers[each] for each in step.outputs if each in readers), None)
-        maker = next((makers[each] for each in step.inputs if each in makers), None)
-        if reader is not None:
-            region = region_of(module[regions[reader.name]])
-            done = [] if region is None else launch_kind(region).host_layout(region)
-            if done or moves:
-                found.setdefault(reader.nodes[0], "; ".join(done) or "the host lays its data out")
-        elif maker is not None and moves:
-            found.setdefault(maker.nodes[-1], "the host lays its result out")
     return [
-        *known,
-        *(
-            HostOp(node=name, op=_operator(name, imported), reason=f"{program.accelerator.title} runs it; {why}")
-            for name, why in found.items()
-            if name not in named
-        ),
+        HostOp(node=name, op=imported.operators.get(name, "QuantizeLinear"), reason=reason)
+        for name, reason in reasons.items()
     ]
-
-
-def _operator(name: str, imported: ImportedModel) -> str:
-    return imported.operators.get(name, "QuantizeLinear")
 
 
 def _on_host(imported: ImportedModel, done: Collection[str]) -> dict[str, ImportedNode]:

@@ -1,0 +1,86 @@
+"""Data and results that the host only lays out, around launches: steps that are no node's."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from tvm import ir, relax
+
+from accel.lowering.ir.function_attributes import LAUNCHES, UNMOVED, LaunchInfo, load_launches, region_of
+from accel.lowering.ir.host_runs import free_vars, is_launch, main_results, read_parts, wholes
+from accel.lowering.kinds.registry import launch_kind
+
+_Bound = Mapping[relax.Var, relax.Expr]
+
+
+def layout_reasons(module: ir.IRModule, named: Collection[str], title: str) -> dict[str, str]:
+    """Returns why the host has a part in nodes whose data or results it only lays out, by node.
+
+    Of a machine without programs that move data nothing is said of tiles: there the host lays out whatever goes in and
+    comes out.
+
+    Args:
+        module: a packed one.
+        named: the variables that are nodes of the host's.
+        title: the accelerator's.
+    """
+    main = module["main"]
+    infos, moves = load_launches(str(main.attrs[LAUNCHES])), UNMOVED in main.attrs
+    bound = {binding.var: binding.value for block in main.body.blocks for binding in block.bindings}
+    parts = wholes(module)
+    there = {*main.params} | {var for var, value in bound.items() if _is_there(module, value, parts)}
+    found: dict[str, str] = {}
+    for node, done in _of_data(module, bound, there, infos, named):
+        if done or moves:
+            found.setdefault(node, f"{title} runs it; {'; '.join(done) or 'the host lays its data out'}")
+    for result in main_results(main) if moves else ():
+        between = _between(result, bound, there)
+        if _is_layout(between, bound, named):
+            made = {str(each.name) for var in between for each in free_vars(bound[var])}
+            for node in (infos[name].nodes[-1] for name in infos if name in made and infos[name].nodes):
+                found.setdefault(node, f"{title} runs it; the host lays its result out")
+    return found
+
+
+def _of_data(
+    module: ir.IRModule,
+    bound: _Bound,
+    there: Collection[relax.Var],
+    infos: Mapping[str, LaunchInfo],
+    named: Collection[str],
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields the first nodes of launches whose data the host lays out, with what it does beside tiles."""
+    for var, value in bound.items():
+        info = infos.get(str(var.name))
+        if info is None or not info.nodes or not is_launch(module, value):
+            continue
+        if any(_is_layout(_between(each, bound, there), bound, named) for each in value.args[1].fields):
+            region = region_of(module[value.args[0]])
+            assert region is not None
+            yield info.nodes[0], launch_kind(region).host_layout(region)
+
+
+def _is_there(module: ir.IRModule, value: relax.Expr, parts: Collection[relax.Var]) -> bool:
+    """Whether a value is in DRAM by what launches make: a result, one of several, or what is made in parts."""
+    if isinstance(value, relax.TupleGetItem) or is_launch(module, value):
+        return True
+    read = read_parts(value)
+    return read is not None and all(each in parts for each in read)
+
+
+def _between(value: relax.Expr, bound: _Bound, there: Collection[relax.Var]) -> list[relax.Var]:
+    """What the host computes between what is in DRAM and a value; another name for something is nothing."""
+    found, pending = dict[relax.Var, None](), [value]
+    while pending:
+        at = pending.pop()
+        if at in there or at in found or at not in bound:
+            continue
+        if not isinstance(bound[at], relax.Var):
+            found[at] = None
+        pending += free_vars(bound[at])
+    return list(found)
+
+
+def _is_layout(between: Sequence[relax.Var], bound: _Bound, named: Collection[str]) -> bool:
+    """Whether there is something, and it is no node's and no function of the host's."""
+    return bool(between) and not any(
+        str(var.name) in named or isinstance(getattr(bound[var], "op", None), ir.GlobalVar) for var in between
+    )
