@@ -34,9 +34,9 @@ def layout_reasons(module: ir.IRModule, named: Collection[str], title: str) -> d
     for result in main_results(main):
         between = _between(result, bound, there)
         if _is_layout(between, bound, named):
-            made = {str(each.name) for var in between for each in free_vars(bound[var])}
-            for node in (infos[name].nodes[-1] for name in infos if name in made and infos[name].nodes):
-                found.setdefault(node, f"{title} runs it; the host lays its result out")
+            for name in (str(each.name) for var in between for each in free_vars(bound[var])):
+                if name in infos and infos[name].nodes:
+                    found.setdefault(infos[name].nodes[-1], f"{title} runs it; the host lays its result out")
     return found
 
 

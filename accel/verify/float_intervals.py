@@ -27,7 +27,7 @@ from accel.expression.syntax_tree import (
     Statement,
 )
 from accel.region.vector_program import UNIT, Stream, VectorProgram
-from accel.util.arrays import Array, Float64
+from accel.util.arrays import Array, Bools, Float64
 from accel.verify.wide_operators import error_function
 
 _ROUNDING = 2.0**-24 * (1 + 2.0**-20)  # of an operation, with what float64 rounds
@@ -265,7 +265,7 @@ def _rounded_unless_whole(low: Float64, high: Float64, *, whole: bool) -> Interv
     """Rounded, but for integers that float32 holds."""
     if not whole:
         return _rounded(low, high)
-    held = np.maximum(np.abs(low), np.abs(high)) <= _HELD
+    held = _held(low, high)
     if held.all():
         return Interval(low, high, whole=True)
     found = _rounded(low, high)
@@ -296,18 +296,20 @@ def _binary(sign: str, left: Interval, right: Interval, *, same: bool) -> Interv
         low, high = np.where(zero, -np.inf, found.low), np.where(zero, np.inf, found.high)
         return _rounded(low, high)
     found = _corners(left, right, np.multiply)
-    if whole and any(_are_powers_of_two(each) for each in (left, right)) and _are_held(left) and _are_held(right):
-        return Interval(found.low, found.high, whole=True)  # it has as many digits
-    return _rounded_unless_whole(found.low, found.high, whole=whole)
+    rounded = _rounded_unless_whole(found.low, found.high, whole=whole)
+    if not whole or rounded.whole or not all(_held(each.low, each.high).all() for each in (left, right)):
+        return rounded
+    exact = any(_are_powers_of_two(each) for each in (left, right))  # it has as many digits then
+    return Interval(found.low, found.high, whole=True) if exact else rounded
 
 
 def _are_powers_of_two(value: Interval) -> bool:
     return value.low is value.high and bool((np.frexp(np.abs(value.low))[0] == 0.5).all())
 
 
-def _are_held(value: Interval) -> bool:
-    """Whether float32 holds all integers of an interval."""
-    return bool((np.maximum(np.abs(value.low), np.abs(value.high)) <= _HELD).all())
+def _held(low: Float64, high: Float64) -> Bools:
+    """Of each element whether float32 holds all its integers."""
+    return np.asarray(np.maximum(np.abs(low), np.abs(high)) <= _HELD)
 
 
 def _corners(left: Interval, right: Interval, operation: Callable[[Float64, Float64], Float64]) -> Interval:

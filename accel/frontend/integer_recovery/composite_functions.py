@@ -16,8 +16,8 @@ body. Its bindings, in order (brackets: may be absent):
 - ``elementwise``: f(x0 int8, ..., [r int32]), operands of one shape; of each astype to int32, [left_shift or multiply];
   then, from the left, add, maximum, minimum or multiply them all; [add r], [add a constant], epilogue, as ``add`` does.
 - ``max_pool``: f(x int8 [N, C, H, W]); nn.max_pool2d, [maximum with the lower bound, minimum with the upper one].
-- ``softmax``: f(x int8 [M, K]), in I-BERT's integers: ``softmax_composite.py`` of this package.
-- ``layer_norm``: f(x int8 [M, K]), in integers: ``layer_norm_composite.py`` of this package.
+- ``softmax``: f(x int8 [M, K]), in I-BERT's integers: ``row_composites.py`` of this package.
+- ``layer_norm``: f(x int8 [M, K]), in integers: ``row_composites.py`` of this package.
 - ``requantize``, for the host: f(a int32, scale float32); astype to float32, multiply, round (half to even),
   [add the zero point], clip, astype to int8 or uint8. Its attribute ``cause`` says why it is no epilogue.
 - ``product``, for the host: f(a int8 or uint8, b int8 or uint8), of shapes that broadcast; astype a to int32, [subtract
