@@ -20,7 +20,7 @@ from accel.isa.family import Boxes, Family, FencesLaunches
 from accel.isa.family_registry import arrangement_of
 from accel.joining.launch_parts import MOST, LaunchPart, own_part
 from accel.program.program_model import Launch, Program
-from accel.util.arrays import Bools, Words
+from accel.util.arrays import Bools, Int64, Words
 from accel.util.pending_work import PendingWork
 
 
@@ -125,6 +125,27 @@ class FencedLaunches:
         if self._arrange is not None:
             # what was sent ahead of the launch is what it finds in the registers: it goes first again
             ahead = np.concatenate([ahead, self._fence[None]])
-            arranged, places = self._arrange(np.concatenate([ahead, words]))
-            words, origin = arranged[len(ahead) :], origin[places[len(ahead) :] - len(ahead)]
+            _, places = self._arrange(np.concatenate([ahead, words]))
+            order = _inserted(places[len(ahead) :] - len(ahead), len(last.words), self._units(words))
+            words, origin = words[order], origin[order]
         return replace(last, words=words, origin=origin)
+
+    def _units(self, words: Words) -> Int64:
+        """The unit (n,) of each instruction, as a number."""
+        accelerator = self._program.accelerator
+        units = {name: number for number, name in enumerate({each.unit for each in accelerator.instructions})}
+        return np.array([units[each.unit] for each in accelerator.instructions])[decode(accelerator, words, 0).kind]
+
+
+def _inserted(arranged: Int64, count: int, units: Int64) -> Int64:
+    """The order (n,) of instructions that keeps the first ``count``, and has the others where another order has them.
+
+    Each of the others goes behind all of the first ones that are before it in the order ``arranged`` (n,), in which
+    each unit has its own instructions one after the other.
+    """
+    own = np.where(arranged < count, arranged, -1)
+    behind = np.full(len(arranged), -1)
+    for unit in np.unique(units):
+        behind = np.maximum(behind, np.maximum.accumulate(np.where(units[arranged] == unit, own, -1)))
+    added = arranged >= count
+    return np.insert(np.arange(count), behind[added] + 1, arranged[added])
