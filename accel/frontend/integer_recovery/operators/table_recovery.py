@@ -111,7 +111,8 @@ class Tables:
             return None
         result, found, source = ended
         table = self._table(found, result, str(source.ty.dtype.dtype), len(shape_of(source)))
-        if table is None:
+        # one that another recovery has made another name of its data is no node's any more
+        if table is None or binding.var.name not in rewrite.origin:
             return None
         variables = [self._calls[name].results[0] for name in self._ordered(found)]
         nodes = rewrite.nodes([var for var in variables if var is not None])

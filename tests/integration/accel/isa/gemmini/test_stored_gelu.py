@@ -145,6 +145,23 @@ def test_sums_that_int32_may_not_hold_become_int8_first(tmp_path: Path) -> None:
     assert not report.host_ops
 
 
+def test_functions_that_are_matrices_by_now_are_no_gelu(tmp_path: Path) -> None:
+    """A square of three axes before a layer, as RMS norms have: it would catch one that is no node's any more."""
+    graph, zero = Graph("squares"), np.array(0, np.int8)
+    x = graph.dequantize(graph.input("x", (1, 8, 32), onnx.TensorProto.INT8), 0.05, zero)
+    square = graph.quantize(graph.node("Mul", "square", [x, x]), 0.2, zero)
+    weights = np.random.default_rng(0).integers(-99, 100, (32, 16)).astype(np.int8)
+    w = graph.dequantize(graph.constant("w", weights), 0.01, zero)
+    layer = graph.node("MatMul", "layer", [graph.dequantize(square, 0.2, zero), w])
+    graph.quantize(layer, 0.5, zero, "y")
+    graph.output("y", (1, 8, 16), onnx.TensorProto.INT8)
+    data = np.random.default_rng(0).integers(-128, 128, (1, 8, 32)).astype(np.int8)
+    report, found = _run(graph.model(), data, tmp_path, _with_gelu())
+    assert report.verified is True
+    squares = np.clip(np.rint((data * 0.05) ** 2 / 0.2), -128, 127)
+    assert np.abs(found - np.clip(squares @ weights * (0.2 * 0.01 / 0.5), -128, 127)).max() <= 0.51
+
+
 def test_a_result_that_is_read_elsewhere_stays(tmp_path: Path) -> None:
     """An output of the model that is gone, as it is in the store of a layer."""
     graph, point = Graph("gelu"), np.array(0, np.int8)
