@@ -21,6 +21,7 @@ from tvm_ffi import structural_map
 
 from accel.errors import UnsupportedOperator
 from accel.frontend.legalize.depth_folding import with_depth_folded
+from accel.frontend.legalize.early_casts import cast_inputs_early
 from accel.frontend.legalize.explicit_padding import join_pads, make_padding_explicit
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.node_origins import origins_of
@@ -86,6 +87,7 @@ def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
     name_nodes(named)
     make_padding_explicit(named)
     join_pads(named)
+    cast_inputs_early(named.graph)
     named, macs = with_depth_folded(named)
     operators = {node.name: node.op_type for node in named.graph.node}
     for node in named.graph.node:
