@@ -21,7 +21,7 @@ from accel.frontend.integer_recovery.composite_functions import is_table
 from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite
 from accel.frontend.integer_recovery.integer_movement import with_integer_movement
 from accel.frontend.integer_recovery.operators.addition_recovery import recover_addition
-from accel.frontend.integer_recovery.operators.average_pool_recovery import recover_average_pool
+from accel.frontend.integer_recovery.operators.average_pool_recovery import is_mean_of_rows, recover_average_pool
 from accel.frontend.integer_recovery.operators.concat_recovery import recover_concat
 from accel.frontend.integer_recovery.operators.contraction_recovery import recover_contraction
 from accel.frontend.integer_recovery.operators.elementwise_recovery import recover_elementwise
@@ -181,7 +181,8 @@ def recover_integers(
             recovered = recovered or recover_softmax(rewrite, binding, stores_softmax)
         if stores_layer_norm is not None and not keeps_floats:
             recovered = recovered or recover_layer_norm(rewrite, binding, stores_layer_norm)
-        recovered = recovered or any(recover(rewrite, binding, requantize) for recover in recoveries)
+        if not keeps_floats or not is_mean_of_rows(rewrite.graph, binding):
+            recovered = recovered or any(recover(rewrite, binding, requantize) for recover in recoveries)
         if not recovered and not keeps_floats:
             recovered = recover_product(rewrite, binding, tables)
             recovered = recovered or (gelus and recover_gelu(rewrite, binding, tables))

@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite
+from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite
 from accel.frontend.integer_recovery.int8_operands import Weights, zero_point_as_int8
 from accel.frontend.integer_recovery.operators.contraction_recovery import (
     IntegerContraction,
@@ -49,6 +49,15 @@ def recover_average_pool(rewrite: DataflowRewrite, binding: relax.Binding, requa
     narrowing = narrowing_of(plain, requantize)
     coarse = isinstance(narrowing, Narrowing) and narrowing.too_coarse(window.groups)
     return recover_layer(rewrite, layer(FINER) if coarse else plain, requantize)
+
+
+def is_mean_of_rows(graph: Dataflow, binding: relax.Binding) -> bool:
+    """Returns whether it is a mean along the last of three axes, which machines that compute with floats do as it is.
+
+    As an average of lines it would be a layer whose windows the host lays out.
+    """
+    call = graph.call(binding.var, "relax.mean")
+    return call is not None and call.args[0].ty.ndim == min(_PLACES) and _averaged(call) is not None
 
 
 def _averaged(call: tvm.ir.Call) -> tuple[tuple[int, int], composite_functions.ConvolutionWindow] | None:

@@ -6,7 +6,7 @@ it off the sums.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tvm
@@ -25,9 +25,13 @@ from accel.frontend.integer_recovery.requantization import (
     as_float32_factor,
     epilogue_of,
 )
+from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS
+from accel.util.arrays import Int64
 
 _BYTES = ("int8", "uint8")
-_LARGEST = 128 * 128  # of a product of int8
+_INT8_MAGNITUDE = 128
+_LARGEST = _INT8_MAGNITUDE * _INT8_MAGNITUDE  # of a product of int8
+_HELD = 1 << 24  # what float32 holds of integers
 _STACKED = "the matrices of a stack lie one behind the other"
 _COLUMNS = "what the data's zero point adds to each column is summed up beforehand"
 _ROWS = "the second operand has a zero point, and what it adds to each row is taken off the sums"
@@ -136,18 +140,50 @@ def _narrowing(product: _Product, requantize: Requantize) -> Narrowing | str:
     if zero_point_as_int8(product.w):
         return _ROWS
     acc = Accumulator(np.asarray(product.scale), np.asarray(product.magnitude), channels=product.sizes[2])
-    return epilogue_of(acc, int8_output(product.chain), requantize)
+    found = epilogue_of(acc, int8_output(product.chain), requantize)
+    return found if isinstance(found, str) else _in_whole_columns(product, found)
+
+
+def _in_whole_columns(product: _Product, found: Narrowing) -> Narrowing:
+    """What joins the bias as so many times the data's zero point, where floats could not hold both added up.
+
+    That is done where it moves the results by no more than a rounding may.
+    """
+    zx = zero_point_as_int8(product.x)
+    scaled = isinstance(found.epilogue, composite_functions.ScaledEpilogue) and found.addend.ndim == 0
+    if not scaled or not _is_power(zx) or _is_held(product, found.addend) or product.chain.output is None:
+        return found
+    whole = np.rint(found.addend / zx).astype(np.int64) * zx
+    off = float(whole - found.addend) * product.scale / product.chain.output.scale
+    if abs(off) > ACCEPTED_BIAS:
+        return found
+    return replace(found, addend=whole, rounding=replace(found.rounding, bias=found.rounding.bias + off))
+
+
+def _is_power(number: int) -> bool:
+    """Whether it is a power of two, of either sign: what is held times that has no more digits."""
+    return number != 0 and abs(number) & (abs(number) - 1) == 0
+
+
+def _is_held(product: _Product, addend: Int64) -> bool:
+    """Whether float32 holds what each column adds, and ``addend`` more."""
+    columns = product.sizes[1] * _INT8_MAGNITUDE * abs(zero_point_as_int8(product.x))
+    return bool(columns + int(np.abs(addend).max()) <= _HELD)
 
 
 def _bias(rewrite: DataflowRewrite, product: _Product, w: relax.Expr, narrowing: Narrowing | None) -> relax.Expr | None:
     """What each column of each product adds, int32 [B, 1, N]; None where that is nothing."""
     root, (_, k, n) = product.chain.root, product.sizes
     zx, zw = zero_point_as_int8(product.x), zero_point_as_int8(product.w)
-    addend = np.broadcast_to(np.zeros(()) if narrowing is None else narrowing.addend, n) + k * zx * zw
+    addend = np.broadcast_to(np.zeros((), np.int64) if narrowing is None else narrowing.addend, n) + k * zx * zw
     constant = relax.const(addend.reshape(1, 1, n).astype(np.int32))
     if zx:
         wide = rewrite.emit(relax.op.astype(w, "int32"), root, "columns", _COLUMNS)
         sums = rewrite.emit(relax.op.sum(wide, [1], keepdims=True), root, "columns", _COLUMNS)
+        if _is_power(zx) and not _is_held(product, addend) and not (addend % zx).any():
+            more = relax.const((addend // -zx).reshape(1, 1, n).astype(np.int32))
+            sums = rewrite.emit(relax.op.add(sums, more), root, "columns", _COLUMNS) if addend.any() else sums
+            addend = np.zeros_like(addend)
         taken = rewrite.emit(relax.op.multiply(sums, relax.const(-zx, "int32")), root, "columns", _COLUMNS)
         return rewrite.emit(relax.op.add(taken, constant), root, "columns", _COLUMNS) if addend.any() else taken
     if not addend.any():
