@@ -253,6 +253,7 @@ class DataflowRewrite:
         self._builder = relax.BlockBuilder()
         self._bindings: list[relax.Binding] = []
         self._kept: set[str] = set()
+        self._bound: dict[str, relax.Expr] = {}
         self._names = {binding.var.name for binding in graph.bindings}
 
     def errors_of(self, tensor: QuantisedTensor) -> Float64 | None:
@@ -279,7 +280,13 @@ class DataflowRewrite:
             self.causes[var.name] = cause
         if _is_view(value):
             self.origin.pop(var.name, None)
-        self._bindings.append(relax.VarBinding(var, self._builder.normalize(value)))
+        self._bound[str(var.name)] = self._builder.normalize(value)
+        self._bindings.append(relax.VarBinding(var, self._bound[str(var.name)]))
+
+    def bound(self, var: relax.Var) -> tvm.ir.Call | None:
+        """Returns the call of a Relax operator that ``var`` was bound to anew; None of all else."""
+        value = self._bound.get(str(var.name))
+        return value if isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.Op) else None
 
     def emit(self, value: relax.Expr, like: relax.Var, suffix: str, cause: str = "") -> relax.Var:
         """Binds ``value`` to a new variable named after ``like``, of the same node unless it only changes the shape.

@@ -10,6 +10,7 @@ from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
+from accel.frontend.integer_recovery.element_layout import layout_of_elements
 from accel.frontend.integer_recovery.int8_operands import from_int8, int8_output, to_int8, zero_point_as_int8
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import (
@@ -74,7 +75,6 @@ def dyadic_weighing(ratios: tuple[float, float]) -> Weighing | None:
 
 INT8_MAGNITUDE = 128
 MAX_SHIFT = 23
-RANKS = (2, 4)  # matrices and images; the elements of any other tensor are added as the rows of a matrix
 
 
 def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
@@ -90,11 +90,11 @@ def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantiz
     (factors, addend), narrowing = found
     nodes = rewrite.nodes([chain.root, *chain.members])
     shape = [int(size) for size in binding.var.ty.shape.values]
-    laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
+    laid_out = layout_of_elements(rewrite.graph, binding.var)
     laid_out = rewrite.rounding.shape("addition", laid_out, narrowing.rounding)
     node = rewrite.origin[chain.root.name].name
     offsets = rewrite.rounding.offsets("addition", narrowing.rounding, laid_out[1], node)
-    _note_errors(rewrite, chain, operands, narrowing.rounding.errors(offsets))
+    _note_errors(rewrite, chain, operands, laid_out, narrowing.rounding.errors(offsets))
     function = composite_functions.add(nodes, laid_out, factors, addend, narrowing.epilogue, rounds=bool(offsets.any()))
     rewrite.replace(chain.members)
     arguments = [to_int8(rewrite, operand, chain.root) for operand in operands]
@@ -111,7 +111,11 @@ def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantiz
 
 
 def _note_errors(
-    rewrite: DataflowRewrite, chain: Chain, operands: Sequence[QuantisedTensor], rounding: Float64
+    rewrite: DataflowRewrite,
+    chain: Chain,
+    operands: Sequence[QuantisedTensor],
+    laid_out: Sequence[int],
+    rounding: Float64,
 ) -> None:
     """Note how far each channel of the sum is off on average: by its rounding, and by what the operands are off.
 
@@ -121,6 +125,8 @@ def _note_errors(
     shape = [int(size) for size in chain.root.ty.shape.values]
     if not shape:
         return  # no layer reads a scalar
+    if len(laid_out) < _IMAGE <= len(shape):
+        return  # its channels are along the last axis, and those of an image are not
     channels = shape[1] if len(shape) >= _IMAGE else shape[-1]
     if rounding.size not in (1, channels):
         return  # it is laid out with other channels

@@ -6,8 +6,9 @@ from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
+from accel.frontend.integer_recovery.element_layout import layout_of_elements
 from accel.frontend.integer_recovery.int8_operands import int8_output
-from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAGNITUDE, RANKS
+from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAGNITUDE
 from accel.frontend.integer_recovery.operators.elementwise_recovery import rounding_offsets
 from accel.frontend.integer_recovery.operators.movement_recovery import same_numbers
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
@@ -62,7 +63,7 @@ def _narrowing(x: QuantisedTensor, chain: Chain, requantize: Requantize, weight:
     """What brings an operand, times ``weight``, to the result's scale and bounds, or why nothing does."""
     assert chain.output is not None
     int8 = x.dtype == chain.output.dtype == "int8"
-    if not int8 or not x.per_tensor or len(x.value.ty.shape) not in RANKS:
+    if not int8 or not x.per_tensor:
         return "elementwise work is on int8"
     magnitude = weight * (INT8_MAGNITUDE + abs(int(x.zero_point)))
     acc = Accumulator(np.asarray(float(x.scale) / weight), np.asarray(magnitude))
@@ -72,7 +73,7 @@ def _narrowing(x: QuantisedTensor, chain: Chain, requantize: Requantize, weight:
 def _changed(rewrite: DataflowRewrite, chain: Chain, x: QuantisedTensor, found: Narrowing, weight: int) -> relax.Var:
     node = rewrite.origin[chain.root.name]
     shape, addend = [int(size) for size in x.value.ty.shape], int(found.addend) - weight * int(x.zero_point)
-    laid_out = rewrite.rounding.shape("elementwise", shape, found.rounding)
+    laid_out = rewrite.rounding.shape("elementwise", layout_of_elements(rewrite.graph, x.value), found.rounding)
     offsets = rounding_offsets(rewrite, chain, laid_out, found)
     function = composite_functions.elementwise(
         [node.name], laid_out, (weight,), "sum", addend, found.epilogue, rounds=bool(offsets)

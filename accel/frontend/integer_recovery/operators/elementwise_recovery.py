@@ -10,9 +10,10 @@ import tvm
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite
+from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite, shape_of
+from accel.frontend.integer_recovery.element_layout import layout_of_elements
 from accel.frontend.integer_recovery.int8_operands import int8_output
-from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAGNITUDE, MAX_SHIFT, RANKS
+from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAGNITUDE, MAX_SHIFT
 from accel.frontend.integer_recovery.qdq_chains import Chain, bounds_of, follow_chain
 from accel.frontend.integer_recovery.requantization import (
     FINER,
@@ -217,10 +218,13 @@ def _replace(rewrite: DataflowRewrite, chain: Chain, combined: _Combined, found:
     """Bind the chain's end to the composite of its operands."""
     # a requantisation alone is named after its own node
     nodes = rewrite.nodes([chain.root, *chain.members]) or [rewrite.origin[chain.root.name].name]
-    shape = [int(size) for size in chain.root.ty.shape.values]
-    laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
+    values, shape, laid_out = combined.values, shape_of(chain.root), layout_of_elements(rewrite.graph, chain.root)
+    transposition = _transposition(rewrite, chain, combined) if len(laid_out) < len(shape) else None
+    if transposition is not None:
+        values, shape = (transposition.args[0],), shape_of(transposition.args[0])
+        laid_out = [math.prod(shape[:-1]), shape[-1]]
     laid_out = rewrite.rounding.shape("elementwise", laid_out, found.rounding)
-    arguments = [_spread(rewrite, chain.root, value, shape, laid_out) for value in combined.values]
+    arguments = [_spread(rewrite, chain.root, value, shape, laid_out) for value in values]
     rewrite.replace(chain.members)
     offsets = rounding_offsets(rewrite, chain, laid_out, found)
     function = composite_functions.elementwise(
@@ -236,7 +240,24 @@ def _replace(rewrite: DataflowRewrite, chain: Chain, combined: _Combined, found:
     result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), arguments)
     if laid_out != shape:
         result = relax.op.reshape(rewrite.emit(result, chain.tail, "rows"), shape)
+    if transposition is not None:
+        result = relax.op.permute_dims(rewrite.emit(result, chain.tail, "lying"), transposition.attrs.axes)
+        rewrite.origin[chain.tail.name] = rewrite.origin[combined.values[0].name]
     rewrite.bind(chain.tail, result)
+
+
+def _transposition(rewrite: DataflowRewrite, chain: Chain, combined: _Combined) -> tvm.ir.Call | None:
+    """The transposition of integers that only this operator reads, if it reads nothing else.
+
+    Behind the operator instead, it may be as the layer that reads the result would have it in any case.
+    """
+    (value, *others), graph = combined.values, rewrite.graph
+    per_tensor = chain.output is not None and chain.output.per_tensor
+    if others or not per_tensor or not isinstance(value, relax.Var) or shape_of(value) != shape_of(chain.root):
+        return None
+    made, users = rewrite.bound(value), graph.users(value)
+    alone = len(users) == 1 and len(graph.users(users[0].var)) == 1
+    return made if alone and made is not None and made.op.name == "relax.permute_dims" else None
 
 
 def rounding_offsets(

@@ -5,7 +5,6 @@ what may come of its sums, which takes sums worth much: then the layer's own int
 its own on these. Where the integers are not near enough to the function, it stays a table, with the reason.
 """
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +14,7 @@ from tvm import relax
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.composite_functions import ScaledEpilogue
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, shape_of
+from accel.frontend.integer_recovery.element_layout import layout_of_elements
 from accel.frontend.integer_recovery.gelu_integers import (
     StoredGelu,
     accepted_error,
@@ -22,7 +22,6 @@ from accel.frontend.integer_recovery.gelu_integers import (
     gelu_of_sums,
     times_gelu,
 )
-from accel.frontend.integer_recovery.operators.addition_recovery import RANKS
 from accel.frontend.integer_recovery.operators.contraction_recovery import (
     CONTRACTIONS,
     IntegerContraction,
@@ -115,7 +114,7 @@ def recover_gelu(rewrite: DataflowRewrite, binding: relax.Binding, tables: Table
 def _replace(rewrite: DataflowRewrite, function: TableFunction, found: StoredGelu, offset: int) -> None:
     """Bind the quantize to the composite, which adds ``offset`` to the weighted data."""
     source, end, shape = function.source, function.end, shape_of(function.source)
-    laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
+    laid_out = layout_of_elements(rewrite.graph, source)
     value: relax.Expr = source
     if laid_out != shape:
         value = rewrite.emit(relax.op.reshape(source, laid_out), end, "rows")
