@@ -37,7 +37,7 @@ from accel.errors import InvalidAccelerator, InvalidModel
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scheme
-from accel.isa.family_registry import arrangement_of, family_of
+from accel.isa.family_registry import arrangement_of, family_of, reserved_bytes
 from accel.joining.joined_launches import join_launches
 from accel.joining.resident_tensors import keep_results
 from accel.lowering.analysis.capabilities import Capabilities
@@ -251,12 +251,12 @@ def pack_graph(done: Partitioned) -> Packed:
     """Returns the module over packed tensors."""
     job = done.job
     timer = RegionTimer(job.target, job.cache, spare=_SPARE, assistant=job.helpers.assistant)
+    programs, floats = runs_programs(job.target), not is_quantised(job.original)
     with _pass_texts(job) as texts:
-        module = pack(done.module, job.target, by_programs=runs_programs(job.target))
-    if runs_programs(job.target):
-        module = absorb_movement(module, job.target, timer.times)
-        timer.keep()
-    left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
+        module = pack(done.module, job.target, by_programs=programs)
+    module = absorb_movement(module, job.target, timer.times)
+    timer.keep()
+    left = host_ops(done.imported, module, job.target.accelerator, floats=floats, at_edges=programs)
     operations, tried = launched_operations(module), {**done.tried, **timer.lowered}
     attention = attention_placements(done.module)
     return Packed(job, done.imported, module, left, operations, tuple(texts), tried, done.programs, attention)
@@ -288,12 +288,12 @@ def emit_program(done: Lowered) -> Emitted:
 
 
 def _emitted(done: Lowered, depth_first: DepthFirst, linked: Callable[[str], None] | None = None) -> Emitted:
-    job, info = done.job, done.job.info
-    lowered, arrange = done.regions.lowered(), arrangement_of(job.target.accelerator)
-    buffers = {name: region.placed_buffers(job.target.accelerator) for name, region in lowered.objects.items()}
-    apart = program = emit(lowered, job.target.accelerator, arrange, linked)
+    job, info, accelerator = done.job, done.job.info, done.job.target.accelerator
+    lowered, arrange = done.regions.lowered(), arrangement_of(accelerator)
+    buffers = {name: region.placed_buffers(accelerator) for name, region in lowered.objects.items()}
+    apart = program = emit(lowered, accelerator, arrange, linked, reserved=reserved_bytes(accelerator))
     if job.options.launches == "joined":
-        program = join_launches(program, family_of(job.target.accelerator))
+        program = join_launches(program, family_of(accelerator))
     ours, theirs = (*program.inputs, *program.outputs), (*info.inputs, *info.outputs)
     names = {old: tensor.name for old, tensor in zip(ours, theirs, strict=True)}
     program = renamed(program, names)

@@ -9,7 +9,7 @@ from tvm import ir
 from accel.accelerator.target import Target
 from accel.driver.trials.region_timer import RegionTimer
 from accel.errors import CyclopsError
-from accel.isa.family_registry import arrangement_of, family_of
+from accel.isa.family_registry import arrangement_of, family_of, reserved_bytes
 from accel.joining.joined_launches import can_join, join_launches
 from accel.joining.launch_parts import MOST
 from accel.lowering.codegen.program_linking import emit
@@ -84,7 +84,8 @@ def joined_cycles(packed: ir.IRModule, target: Target, timer: RegionTimer) -> li
     stages = {stage.name: stage.run for stage in REGION_STAGES}
     try:
         module = RegionCache(packed, target, stages, None, timer.lowered).lowered()
-        program = join_launches(emit(module, accelerator, arrangement_of(accelerator)), family)
+        arrange, reserved = arrangement_of(accelerator), reserved_bytes(accelerator)
+        program = join_launches(emit(module, accelerator, arrange, reserved=reserved), family)
         if not any(isinstance(step, Launch) and step.joined for step in program.steps):
             return None
         results = simulate(program, {}, function=False).launches

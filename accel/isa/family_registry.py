@@ -12,7 +12,7 @@ from typing import cast
 
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
-from accel.isa.family import ArrangesInstructions, Family, PricesExactly, PricesJoined
+from accel.isa.family import ArrangesInstructions, Family, PricesExactly, PricesJoined, ReservesAddresses
 from accel.region.kinds import TilingOption
 from accel.region.tilings import TilingCost
 from accel.util.arrays import Int64, Words
@@ -69,6 +69,16 @@ def arrangement_of(accelerator: Accelerator) -> Callable[[Words], tuple[Words, I
         return None
     arranged = found.arranged
     return lambda words: arranged(words, accelerator)
+
+
+def reserved_bytes(accelerator: Accelerator) -> int:
+    """Returns how many bytes from address 0 of DRAM on no load reaches, as it takes their addresses otherwise.
+
+    Raises:
+        InvalidAccelerator: as :func:`family_of`.
+    """
+    found = family_of(accelerator)
+    return found.reserved_bytes if isinstance(found, ReservesAddresses) else 0
 
 
 @functools.cache

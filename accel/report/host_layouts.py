@@ -4,34 +4,31 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tvm import ir, relax
 
-from accel.lowering.ir.function_attributes import LAUNCHES, UNMOVED, LaunchInfo, load_launches, region_of
+from accel.lowering.ir.function_attributes import LAUNCHES, LaunchInfo, load_launches, region_of
 from accel.lowering.ir.host_runs import free_vars, is_launch, main_results, read_parts, wholes
 from accel.lowering.kinds.registry import launch_kind
 
 _Bound = Mapping[relax.Var, relax.Expr]
 
 
-def layout_reasons(module: ir.IRModule, named: Collection[str], title: str) -> dict[str, str]:
+def layout_reasons(module: ir.IRModule, named: Collection[str], title: str, *, at_edges: bool) -> dict[str, str]:
     """Returns why the host has a part in nodes whose data or results it only lays out, by node.
-
-    Of a machine without programs that move data nothing is said: there the host lays out all that goes in or comes out.
 
     Args:
         module: a packed one.
         named: the variables that are nodes of the host's.
         title: the accelerator's.
+        at_edges: whether to tell of what comes into the model and goes out of it, beside what is between two launches.
     """
     main = module["main"]
-    if UNMOVED not in main.attrs:
-        return {}
     infos = load_launches(str(main.attrs[LAUNCHES]))
     bound = {binding.var: binding.value for block in main.body.blocks for binding in block.bindings}
     parts = wholes(module)
     there = {*main.params} | {var for var, value in bound.items() if _is_there(module, value, parts)}
     found: dict[str, str] = {}
-    for node, done in _of_data(module, bound, there, infos, named):
+    for node, done in _of_data(module, bound, there, infos, named, at_edges=at_edges):
         found.setdefault(node, f"{title} runs it; {'; '.join(done) or 'the host lays its data out'}")
-    for result in main_results(main):
+    for result in main_results(main) if at_edges else ():
         between = _between(result, bound, there)
         if _is_layout(between, bound, named):
             for name in (str(each.name) for var in between for each in free_vars(bound[var])):
@@ -46,16 +43,32 @@ def _of_data(
     there: Collection[relax.Var],
     infos: Mapping[str, LaunchInfo],
     named: Collection[str],
+    *,
+    at_edges: bool,
 ) -> Iterator[tuple[str, list[str]]]:
     """Yields the first nodes of launches whose data the host lays out, with what it does beside tiles."""
     for var, value in bound.items():
         info = infos.get(str(var.name))
         if info is None or not info.nodes or not is_launch(module, value):
             continue
-        if any(_is_layout(_between(each, bound, there), bound, named) for each in value.args[1].fields):
+        steps = [_between(each, bound, there) for each in value.args[1].fields]
+        if any(_is_layout(each, bound, named) and (at_edges or _reads_result(each, bound, there)) for each in steps):
             region = region_of(module[value.args[0]])
             assert region is not None
             yield info.nodes[0], launch_kind(region).host_layout(region)
+
+
+def _reads_result(between: Sequence[relax.Var], bound: _Bound, there: Collection[relax.Var]) -> bool:
+    """Whether what the host computes begins with what a launch made, and not with the model's inputs."""
+    pending, seen = [*between], set[relax.Var]()
+    while pending:
+        at = pending.pop()
+        if at in there and at in bound:
+            return True
+        if at not in seen and at in bound:
+            seen.add(at)
+            pending += free_vars(bound[at])
+    return False
 
 
 def _is_there(module: ir.IRModule, value: relax.Expr, parts: Collection[relax.Var]) -> bool:

@@ -41,15 +41,14 @@ _STEPS = {(op, "Sub"): _LATE_ZERO_POINT for op in ("ConvInteger", "MatMulInteger
 
 @dataclass(frozen=True)
 class _Unsaid:
-    """Why a machine with a vector unit leaves variables to the host; ``moves`` says that it is one."""
+    """Why variables are left to the host: what no vector programs compute, and what no loads and stores move."""
 
     programs: Mapping[str, str]
     movement: Mapping[str, str]
-    moves: bool
 
     def moving(self, variable: str, op: str, title: str) -> str:
-        """Returns why it moves no elements of a variable; empty of what is no movement, or of other machines."""
-        if not self.moves or not is_movement(op):
+        """Returns why no elements of a variable are moved; empty of what is no movement."""
+        if not is_movement(op) and variable not in self.movement:
             return ""
         return movement_reason(op, self.movement.get(variable, ""), title)
 
@@ -63,12 +62,18 @@ class _Unsaid:
 
 
 def host_ops(
-    imported: ImportedModel, module: ir.IRModule, accelerator: Accelerator, *, floats: bool = False
+    imported: ImportedModel,
+    module: ir.IRModule,
+    accelerator: Accelerator,
+    *,
+    floats: bool = False,
+    at_edges: bool = False,
 ) -> list[HostOp]:
     """Returns the model's nodes that run on the host, each with the reason.
 
     A node is here and in a layer if the host prepares its data or finishes its result. ``floats`` says that the model
-    was uploaded in floats, and quantised here.
+    was uploaded in floats, and quantised here; ``at_edges`` that data and results which the host only lays out are told
+    of where they are the model's own, too, as where a vector unit could lay them out.
     """
     launches = list(load_launches(str(module["main"].attrs[LAUNCHES])).values())
     shared = {node for launch in launches for node in launch.nodes}
@@ -83,7 +88,7 @@ def host_ops(
     rows = dict.fromkeys(each.rows.function for each in copies if each.rows is not None)
     facts, title = HostGraphFacts.of(imported.model, floats=floats, rows=rows), accelerator.title
     parts: dict[str, dict[str, str]] = {}
-    told_of = _Unsaid(_read(module, VECTOR_REASONS), _read(module, UNMOVED), UNMOVED in module["main"].attrs)
+    told_of = _Unsaid(_read(module, VECTOR_REASONS), _read(module, UNMOVED))
     stored = frozenset[str](json.loads(str(module["main"].attrs[STORED])))
     computed = {name for launch in launches if launch.values is not None for name in launch.values.computes}
     for variable, node in _on_host(imported, stored | computed).items():
@@ -107,7 +112,8 @@ def host_ops(
     causes = _causes(imported, stored | computed)
     parted = {name: f"the host has a part of it: {'; '.join(found)}" for name, found in causes.items()}
     reasons |= {name: f"{left[name]}; {part}" if name in left else part for name, part in parted.items()}
-    reasons = {**layout_reasons(module, imported.host_nodes, title), **reasons}
+    laid_out = layout_reasons(module, imported.host_nodes, title, at_edges=at_edges)
+    reasons |= {name: why for name, why in laid_out.items() if name not in reasons}
     for variable, function in module.functions.items():
         reason = function.attrs.get(HOST_REASON) if function.attrs is not None else None
         if reason is not None:

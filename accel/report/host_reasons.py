@@ -50,8 +50,9 @@ _FUNCTIONS = _ONE_TENSOR | {
     op for op, lacks in _INEXPRESSIBLE.items() if lacks in (_EXP, "exp", "exp or logarithms", "trigonometric functions")
 } - {"LogSoftmax", "ReduceLogSumExp", "Softmax"} | {"Erf", "Gelu", "Log", "Reciprocal", "Softsign", "Sqrt"}  # fmt: skip
 _MOVES = frozenset((
-    "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
-    "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze",
+    "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad",
+    "QLinearConcat", "Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose",
+    "Trilu", "Unsqueeze",
 ))  # fmt: skip
 _CONTRACTIONS: Mapping[str, str] = {
     "Conv": "one of lines, images or volumes",
@@ -118,10 +119,6 @@ _NOTHING_LIKE_IT = (
 )
 _RESIZING = ("Resize", "Upsample")
 _TOLD: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("Concat", "QLinearConcat"),
-        "its operands are copied to lie side by side in DRAM, which this compiler leaves to the host",
-    ),
     "DequantizeLinear": (
         "int8 becomes float32 on the host, where a float operator or a model output follows the accelerator"
     ),
@@ -153,15 +150,16 @@ def movement_reason(op: str, reason: str, title: str) -> str:
 
     ``reason`` is empty of what this compiler knows no addresses for.
     """
-    if op in _TOLD and op not in _JOINS:
+    if op in _TOLD:
         return _TOLD[op].format(title=title)
     if not reason:
-        by_data = op.startswith("Gather") or op == "OneHot"
-        reason = _BY_DATA if by_data else "this compiler makes no addresses of loads and stores of it"
+        by_data = op.startswith("Gather") or op in ("OneHot", "ReverseSequence")
+        reason = _BY_DATA if by_data else _UNADDRESSED.get(op, _NO_STEPS)
     return f"{op} only moves elements, and {reason.format(title=title)}; the host does it"
 
 
-_JOINS = ("Concat", "QLinearConcat")
+_NO_STEPS = "its elements lie at no steps of one size, by which loads and stores go"
+_UNADDRESSED = {"Trilu": "puts zeros for some, which a product with a constant triangle of ones would be"}
 _BY_DATA = (
     "where it reads depends on data, or is not at steps of one size, and loads of a program are at fixed addresses"
 )
@@ -214,10 +212,7 @@ def host_reason(name: str, op: str, title: str, facts: HostGraphFacts) -> str:
     if op in _ELEMENTWISE or (op == "Div" and facts.floats and _is_by_a_constant(node, facts)):
         return _elementwise(op, node, facts)
     if op in _MOVES or (op in _RESIZING and _is_nearest(node)):
-        return (
-            f"{op} only moves elements: this compiler maps movement in DRAM, between layers, to no instruction of "
-            f"{title}; the host does it"
-        )
+        return movement_reason(op, "", title)
     return f"{op}: {_lacking(op, title, facts.rows)}{_ENDING}"
 
 

@@ -34,6 +34,7 @@ from accel.isa.family.protocols import (
     NoContext,
     NoKernels,
     PreparedBySignatures,
+    ReservesAddresses,
     TimedAlone,
 )
 from accel.isa.family.resident_results import DramTensor, KeepsResults, ResidentRow, ResidentTensor, RowResidency
@@ -72,6 +73,7 @@ __all__ = [
     "PricesExactly",
     "PricesJoined",
     "ReadDram",
+    "ReservesAddresses",
     "ResidentRow",
     "ResidentTensor",
     "RowResidency",

@@ -146,6 +146,14 @@ class FunctionalModel(Protocol):
         """Returns a checker for programs that find ``tokens``, or None where the hardware orders all accesses."""
 
 
+@runtime_checkable
+class ReservesAddresses(Protocol):
+    """What a family may have besides: addresses of DRAM that loads take for something else than a tensor's."""
+
+    reserved_bytes: int
+    """From address 0 on."""
+
+
 class CycleModel(Protocol):
     """How long a launch takes, what it costs, and how far these numbers can be trusted."""
 

@@ -104,6 +104,7 @@ class GemminiFamily(NoKernels, PreparedBySignatures):
     prices_exactly = staticmethod(prices_exactly)
 
     takes_windows = True
+    reserved_bytes = 1  # a load from address 0 brings zeros
     next_context = staticmethod(takes_decoded_launch(_context_after))
     check_launch = staticmethod(takes_decoded_launch(check_stream))
     effort = staticmethod(takes_decoded_launch(effort_of))

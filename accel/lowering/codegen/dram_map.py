@@ -25,6 +25,10 @@ class DramMap:
     image: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     top: int = 0
 
+    def reserve(self, size: int) -> None:
+        """Let no tensor that is placed from now on begin within ``size`` bytes."""
+        self.top += -(-size // self.alignment) * self.alignment
+
     def place(self, name: str, shape: tuple[int, ...], dtype: str) -> Segment:
         """Returns room for a tensor, called ``name`` or, where that is taken, by it and a number.
 

@@ -44,6 +44,8 @@ def emit(
     accelerator: Accelerator,
     arrange: Arrange | None = None,
     linked: Callable[[str], None] | None = None,
+    *,
+    reserved: int = 0,
 ) -> Program:
     """The program of a module whose regions are compiled, or of an allocated one.
 
@@ -52,13 +54,14 @@ def emit(
         accelerator: the document.
         arrange: how the instructions of a launch are sent; None: as the function's text has them.
         linked: told of each function when the last of its launches is linked; its object may be forgotten then.
+        reserved: bytes from address 0 of DRAM on from which no launch loads.
 
     Raises:
         CompileError: a field that cannot hold its value, a tensor that nothing makes, or more DRAM than can be
             addressed.
     """
     lowered = module if isinstance(module, LoweredModule) else LoweredModule.of(module, accelerator)
-    return _Emitter(lowered, accelerator, arrange, linked).program()
+    return _Emitter(lowered, accelerator, arrange, linked, reserved).program()
 
 
 def outline(module: ir.IRModule, accelerator: Accelerator) -> tuple[Program, list[HostGraph]]:
@@ -83,9 +86,10 @@ class _Emitter:
         accelerator: Accelerator,
         arrange: Arrange | None,
         linked: Callable[[str], None] | None = None,
+        reserved: int = 0,
     ) -> None:
         module = lowered.module
-        self.arrange, self.linked = arrange, linked
+        self.arrange, self.linked, self.reserved = arrange, linked, reserved
         self.arranging = PendingWork[None]("arrange")  # by kernels, which do not hold Python's lock
         self.left = Counter[str]()  # launches of each function that are not linked yet
         self.module = module
@@ -105,10 +109,11 @@ class _Emitter:
         self.origins: list[InstructionOrigin] = []
 
     def program(self) -> Program:
-        main = self.module["main"]
+        main, runs = self.module["main"], split_main(self.module)
+        if any(isinstance(run, LaunchRun) and _reads_first(run, main.params) for run in runs):
+            self.dram.reserve(self.reserved)
         for parameter in main.params:
             self._place(parameter)
-        runs = split_main(self.module)
         self._reserve(runs)
         results = main_results(main)
         last_read = _last_reads(runs) | dict.fromkeys(results, len(runs))
@@ -310,6 +315,12 @@ def static_shape(var: relax.Var, node: str) -> tuple[int, ...]:
     if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(extent, tirx.IntImm) for extent in shape.values):
         raise CompileError(f"the shape of what {node} makes depends on the data", field=f"node:{node}")
     return tuple(int(extent) for extent in shape.values)
+
+
+def _reads_first(run: LaunchRun, parameters: Sequence[relax.Var]) -> bool:
+    """Whether a launch reads what lies first: an input, or anything where there are none."""
+    read = [argument for argument in run.call.args[1].fields if isinstance(argument, relax.Var)]
+    return not parameters or any(parameters[0].same_as(argument) for argument in read)
 
 
 def _last_reads(runs: list[HostRun | LaunchRun]) -> dict[relax.Expr, int]:

@@ -23,7 +23,7 @@ from accel.region.kinds import AnyRegion, Prices, VectorRegion
 
 def absorb_movement(module: ir.IRModule, target: Target, prices: Prices) -> ir.IRModule:
     """Returns a packed module in which launches do what they can of the movement between them."""
-    return _Absorber(module, target, prices).module()
+    return _Absorber(module, target, RegionPrices(target, prices)).module()
 
 
 class _Store(NamedTuple):
@@ -49,6 +49,13 @@ class _Way(NamedTuple):
     rest: Launch | None = None
 
 
+class _Both(NamedTuple):
+    """All that a contraction could read through movement, by places, and the best way to store its result then."""
+
+    moved: Mapping[int, Moved]
+    store: _Store
+
+
 def _ordered(destination: Destination) -> ir.Call:
     """The result, of what is stored in another order."""
     made: ir.Call = relax.BlockBuilder().normalize(relax.op.permute_dims(destination.var, list(destination.order)))
@@ -69,13 +76,14 @@ def _unlike(destinations: Iterable[Destination]) -> Iterator[Destination]:
 class _Absorber:
     """``main``, launch by launch."""
 
-    def __init__(self, module: ir.IRModule, target: Target, prices: Prices) -> None:
+    def __init__(self, module: ir.IRModule, target: Target, prices: RegionPrices) -> None:
         self._module = module
         self._graph = LaunchGraph(module, target.contraction)
-        self._prices = RegionPrices(target, prices)
+        self._prices = prices
         self._costs = LaunchCosts(self._graph, self._prices)
         self._joins = Joins(self._graph, self._prices, self._costs)
         gemm = target.contraction
+        self._foreseen: dict[relax.Var, _Both] = {}  # as long as all before them has become as foreseen
         self._tiles = {gemm.rows, gemm.in_channels, gemm.out_channels} - {1}
 
     def module(self) -> ir.IRModule:
@@ -92,13 +100,17 @@ class _Absorber:
             if any(windows_of(value)) and self._joins.is_worthwhile(var, stored)
         }
         waiting = {launch.var for launches in held.values() for launch in launches}
+        self._foresee(stored, waiting)
         for var in list(self._graph.values):  # each once what it reads is where it stays
             if var in held:
+                self._foreseen.clear()
                 if not self._joins.join(var, stored):
                     self._store_all(held[var], stored)
             elif (launch := self._graph.launches.get(var)) is not None:
-                self._load(launch, stored)
-                if launch.var not in waiting:
+                if launch.var in waiting:
+                    self._load(launch, stored)
+                elif not self._load_and_store(launch, stored):
+                    self._load(launch, stored)
                     self._store_all([launch], stored)
         for launch in list(self._graph.launches.values()):
             self._move(launch, stored)
@@ -116,20 +128,79 @@ class _Absorber:
             self._store(launch)
             stored.add(launch.var)
 
+    # loads and stores
+
+    def _foresee(self, stored: set[relax.Var], waiting: set[relax.Var]) -> None:
+        """Ask for the prices of what will probably become of contractions, together: another process may take half."""
+        launches = self._graph.launches.values()
+        if any(isinstance(launch.region, VectorRegion) for launch in launches):
+            return  # what these read and store decides what contractions do
+        there, regions = set(stored), list[AnyRegion]()
+        for launch in launches:
+            found = None if launch.var in waiting else self._both(launch, there)
+            if found is None:
+                continue
+            self._foreseen[launch.var] = found
+            store = found.store
+            regions += [store.region, launch.region] if store.region is not launch.region else []
+            if store.destination is not None:
+                there.discard(launch.var)
+                there.add(store.destination.var)
+        self._prices.price_all(regions)
+
+    def _load_and_store(self, launch: Launch, stored: set[relax.Var]) -> bool:
+        """Let a contraction do all movement before and behind it at once; False if it has to be seen one by one."""
+        found = self._foreseen.get(launch.var) or self._both(launch, stored)
+        if found is not None and found.store.region is launch.region:
+            return True
+        if found is None or not self._prices.can(found.store.region):
+            self._foreseen.clear()
+            return False
+        stored.discard(launch.var)
+        if found.moved:
+            self._note_read(launch, found.store.region, found.moved)
+        self._note_stored(launch, found.store)
+        stored.add(launch.var)
+        return True
+
+    def _both(self, launch: Launch, stored: set[relax.Var]) -> _Both | None:
+        """What a contraction does if it does all that it could."""
+        moved = self._sources(launch, stored)
+        if isinstance(launch.region, VectorRegion) or not all(view.has_dense_rows for _, _, view in moved.values()):
+            return None
+        reading = replace(launch, region=read_through(launch, moved)) if moved else launch
+        return _Both(moved, self._stores(reading)[0])
+
+    def _sources(self, launch: Launch, stored: set[relax.Var]) -> dict[int, Moved]:
+        """The tensors in DRAM that arguments are moved from, by the arguments' places."""
+        sources = ((place, self._graph.source(argument, stored)) for place, argument in enumerate(launch.arguments))
+        return {place: source for place, source in sources if source is not None}
+
+    def _note_read(self, launch: Launch, region: AnyRegion, moved: Mapping[int, Moved]) -> None:
+        """Let a launch be the region that reads arguments where they are moved from."""
+        launch.region, launch.changed = region, True
+        for place, (source, passed, _) in moved.items():
+            launch.arguments[place] = source
+            launch.info = self._graph.with_nodes(launch.info, passed)
+
+    def _note_stored(self, launch: Launch, store: _Store) -> None:
+        """Let a launch store its result so."""
+        best = store.destination
+        if best is None:
+            return
+        border = launch.info.border if best.fill is None else int(best.fill)
+        launch.info = replace(self._graph.with_nodes(launch.info, best.passed), border=border)
+        launch.region, launch.var, launch.changed = store.region, best.var, True
+        if best.order and launch.was is not None:
+            self._graph.order(launch.was, _ordered(best))
+
     # stores
 
     def _store(self, launch: Launch) -> None:
         """Let the stores of a launch write where it costs the least, along the movement behind it."""
         for store in self._stores(launch):
-            best = store.destination
-            if best is None:
-                return
-            if self._prices.can(store.region):
-                border = launch.info.border if best.fill is None else int(best.fill)
-                launch.info = replace(self._graph.with_nodes(launch.info, best.passed), border=border)
-                launch.region, launch.var, launch.changed = store.region, best.var, True
-                if best.order and launch.was is not None:
-                    self._graph.order(launch.was, _ordered(best))
+            if store.destination is None or self._prices.can(store.region):
+                self._note_stored(launch, store)
                 return
 
     def _stores(self, launch: Launch) -> list[_Store]:
@@ -174,8 +245,7 @@ class _Absorber:
 
     def _load(self, launch: Launch, stored: set[relax.Var]) -> None:
         """Let the loads of a launch read what lies in DRAM through the movement before it, where that is best."""
-        sources = ((place, self._graph.source(argument, stored)) for place, argument in enumerate(launch.arguments))
-        moved = {place: source for place, source in sources if source is not None}
+        moved = self._sources(launch, stored)
         before = replace(launch, arguments=list(launch.arguments))
         self._read_all(launch, moved)
         dear = {
@@ -206,10 +276,7 @@ class _Absorber:
         region = self._prices.in_best_order(read_through(launch, moved)) if whole_rows else None
         if region is None or not self._prices.can(region):
             return False
-        launch.region, launch.changed = region, True
-        for place, (source, passed, _) in moved.items():
-            launch.arguments[place] = source
-            launch.info = self._graph.with_nodes(launch.info, passed)
+        self._note_read(launch, region, moved)
         return True
 
     # programs of their own

@@ -268,7 +268,7 @@ class LaunchGraph:
             elif not joins and self.chain(var, stored) is None:
                 yield str(var.name), "what it moves is made by the host"
             elif var in wanted:
-                yield str(var.name), "no instructions of {title} reach its elements at steps of one size"
+                yield str(var.name), "no instructions of {title} reach its elements, or too few of them at a time"
             else:
                 yield str(var.name), "what it moves goes on to the host, or out of the model"
 

@@ -14,7 +14,7 @@ from accel.lowering.movement.movement_programs import movement_programs
 from accel.lowering.movement.program_orders import mixed_orders_of, orders_of, split_orders_of
 from accel.lowering.vector.tiles.program_cycles import ProgramCycles
 from accel.region.affine_view import AffineView
-from accel.region.kinds import AnyRegion, Prices, VectorRegion, Views
+from accel.region.kinds import AnyRegion, Prices, Region, VectorRegion, Views
 from accel.region.vector_program import VectorProgram
 
 _FAR = 2.0  # times the least estimate; where estimates were compared with the clock, none was a fifth from it
@@ -42,6 +42,10 @@ class RegionPrices:
     def price(self, region: AnyRegion) -> int | None:
         """Returns the cycles of a region, or of one that differs in numbers alone."""
         return self._priced([region])[0]
+
+    def price_all(self, regions: Sequence[AnyRegion]) -> None:
+        """Prices regions that :meth:`can` will be asked of, together as :meth:`foresee` does."""
+        self._priced(regions)
 
     def foresee(self, regions: Sequence[AnyRegion], moves: Sequence[Move] = ()) -> None:
         """Prices what will be asked for, programs in all orders, together: another process may take half."""
@@ -150,8 +154,21 @@ class RegionPrices:
             return math.inf
 
     def can(self, region: AnyRegion) -> bool:
-        """Returns whether instructions do a region with the numbers that it has.
+        """Returns whether instructions do a region with the numbers that it has, and its views are worth their cycles.
 
-        Those that do another one's statements do them in the same way, whatever the numbers.
+        Those that do another one's statements do them in the same way, whatever the numbers; so do a contraction's.
         """
-        return self._priced_as_done([region])[0] is not None
+        if isinstance(region, VectorRegion):
+            return self._priced_as_done([region])[0] is not None
+        cycles = self.price(region)
+        return cycles is not None and (not any(region.views) or self._is_worth_views(region, cycles))
+
+    def _is_worth_views(self, region: Region, cycles: int) -> bool:
+        """Whether a contraction takes no more cycles for its views than to move the tensors may take.
+
+        It may have to be cut into far smaller pieces where they lie otherwise. To move them is to read and to write
+        them once more, at the bus's rate.
+        """
+        plain = self.price(replace(region, views=()))
+        moved = sum(math.prod(view.tensor) for view in region.views if view is not None)
+        return plain is None or cycles <= plain + 2 * moved / self._target.accelerator.dram.bus_bytes

@@ -10,7 +10,7 @@ from accel.driver.trials.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from accel.isa.family_registry import family_of
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.float_units import home_memory
+from accel.lowering.analysis.float_units import home_memory, runs_programs
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import region_functions
 from accel.lowering.movement.absorbed_movement import absorb_movement
@@ -58,9 +58,8 @@ def lower(
 
 def _packed(module: ir.IRModule, target: Target) -> ir.IRModule:
     """As a job packs it."""
-    packed = pack(module, target)
-    moves = home_memory(target.accelerator) is not None
-    return absorb_movement(packed, target, RegionTimer(target).times) if moves else packed
+    packed = pack(module, target, by_programs=runs_programs(target))
+    return absorb_movement(packed, target, RegionTimer(target).times)
 
 
 def build(model: onnx.ModelProto, accelerator: Accelerator, *, settled: bool = False) -> Program:

@@ -306,7 +306,7 @@ def test_health(service: object, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_error_of_ours_is_told_as_such(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, named: bool, as_json: bool
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **_places: object) -> None:
         raise AssertionError("no such lane")
 
     monkeypatch.setattr("accel.driver.compile_stages.emit", broken)

@@ -255,8 +255,10 @@ def test_models_that_cannot_be_planned(model: bytes, error: type[CyclopsError]) 
 def test_launches_of_many_instructions_are_timed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would catch a plan without the cycles of large dense layers, which autotuning does not time."""
     data = MODELS["network"].SerializeToString()
-    usual = [launch.estimated_cycles for launch in plan_model(data, VTA).launches]
+    apart = Options(launches="separate")  # as one they are timed where each was compiled whole
+    usual = [launch.estimated_cycles for launch in plan_model(data, VTA, apart).launches]
     monkeypatch.setattr("accel.driver.trials.region_timer.TRIAL_INSTRUCTIONS", 0)
-    assert [launch.estimated_cycles for launch in plan_model(data, VTA).launches] == usual
-    monkeypatch.setattr("accel.driver.dry_run._SPARE", 0)  # and no part has as few
-    assert {launch.estimated_cycles for launch in plan_model(data, VTA).launches} == {None}
+    assert [launch.estimated_cycles for launch in plan_model(data, VTA, apart).launches] == usual
+    for stage in ("dry_run", "compile_stages"):  # and no part has as few
+        monkeypatch.setattr(f"accel.driver.{stage}._SPARE", 0)
+    assert {launch.estimated_cycles for launch in plan_model(data, VTA, apart).launches} == {None}

@@ -51,8 +51,8 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[Change], None]:
     """Makes the compiler spoil its programs."""
 
     def spoil(change: Change) -> None:
-        def spoilt(module: Any, accelerator: Accelerator, *linking: Any) -> Program:
-            program = emit(module, accelerator, *linking)
+        def spoilt(module: Any, accelerator: Accelerator, *linking: Any, **places: int) -> Program:
+            program = emit(module, accelerator, *linking, **places)
             decoded = decode(accelerator, program.words)
             change(decoded, accelerator)
             return dataclasses.replace(program, words=encode(decoded))

@@ -44,12 +44,12 @@ def _words(schedule: Schedule, out: Path, monkeypatch: pytest.MonkeyPatch) -> tu
 
 
 @pytest.mark.slow
-def test_quick_times_nothing_and_timed_takes_what_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_times_no_choices_and_timed_takes_what_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick, none = _words("quick", tmp_path / "quick", monkeypatch)
     timed, tried = _words("timed", tmp_path / "timed", monkeypatch)
     auto, fewer = _words("auto", tmp_path / "auto", monkeypatch)  # a VTA's prices are exact but for additions
     assert auto not in (quick, timed)
     assert 0 < fewer < tried
-    assert none == 0
+    assert none <= 1  # what the last layer stores in the model's order is timed in any case
     assert tried > 1
     assert timed != quick

@@ -32,7 +32,7 @@ LAYERS = [
     ("ArgMax", ["ratio"], "best", {"axis": 1}),
 ]
 HOST = {
-    "turned": "Transpose only moves elements: this compiler maps movement in DRAM, between layers, to no instruction",
+    "turned": "Transpose only moves elements, and ",
     "scores": "the host has a part of it: its result is wanted in float32, which its int32 sums become",
     "shares": "Softmax: {title} has no instruction for exp or division; the host computes it",
     "mixed": "the host has a part of it: ",
