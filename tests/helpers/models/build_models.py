@@ -8,7 +8,7 @@ from accel.accelerator.target import Target
 from accel.driver.quantisation_scheme import requantisation
 from accel.driver.trials.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
-from accel.isa.family_registry import family_of
+from accel.isa.family_registry import family_of, reserved_bytes
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.float_units import home_memory, runs_programs
 from accel.lowering.codegen.program_linking import emit
@@ -64,7 +64,7 @@ def _packed(module: ir.IRModule, target: Target) -> ir.IRModule:
 
 def build(model: onnx.ModelProto, accelerator: Accelerator, *, settled: bool = False) -> Program:
     """The whole program."""
-    return emit(lower(model, accelerator, settled=settled), accelerator)
+    return emit(lower(model, accelerator, settled=settled), accelerator, reserved=reserved_bytes(accelerator))
 
 
 def regions(module: ir.IRModule) -> list[tirx.PrimFunc]:

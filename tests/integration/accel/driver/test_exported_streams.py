@@ -12,6 +12,7 @@ from accel.driver.exported_streams import ExportOptions, export_streams
 from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
 from accel.errors import InvalidProgram
+from accel.isa.family_registry import reserved_bytes
 from accel.isa.recorded.recordings import read_recordings
 from accel.lowering.codegen.program_linking import emit
 from accel.program.program_model import Program
@@ -25,7 +26,7 @@ from tests.reference.host import draw_inputs
 
 def compiled(accelerator: Accelerator) -> tuple[Program, dict[str, np.ndarray]]:
     model = two_layers()
-    program = emit(lower(model, accelerator), accelerator)
+    program = emit(lower(model, accelerator), accelerator, reserved=reserved_bytes(accelerator))
     return program, dict(zip(program.inputs, draw_inputs(model).values(), strict=True))
 
 

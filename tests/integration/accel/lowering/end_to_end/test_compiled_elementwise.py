@@ -9,6 +9,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.quantisation_scheme import requantisation
+from accel.isa.family_registry import reserved_bytes
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.lowering.codegen.program_linking import emit
@@ -36,7 +37,7 @@ ACCELERATORS = {name: load_accelerator(name) for name in _PRESETS} | {"batched":
 def check(work: Work, accelerator: Accelerator) -> str:
     """The result is right wherever it is made; returns why it is the host's, or nothing."""
     module = lower(work_model(work), accelerator)
-    program = emit(module, accelerator)
+    program = emit(module, accelerator, reserved=reserved_bytes(accelerator))
     inputs = draw_inputs(work_model(work))
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
     assert not any(simulation.tokens.values()), "a token is left over"

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
+from accel.isa.family_registry import reserved_bytes
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.lowering.codegen.program_linking import emit
@@ -36,7 +37,7 @@ ACCELERATORS = {name: load_accelerator(name) for name in _PRESETS} | {"batched":
 
 def check(pool: Pool, accelerator: Accelerator) -> None:
     module = lower(pool_model(pool), accelerator)
-    program = emit(module, accelerator)
+    program = emit(module, accelerator, reserved=reserved_bytes(accelerator))
     launches = [step.name for step in program.steps if isinstance(step, Launch)]
     reasons = [str(f.attrs[HOST_REASON]) for f in module.functions.values() if HOST_REASON in (f.attrs or {})]
     wanted = ["conv", "pool"] if pool.relu else ["pool"]
