@@ -42,7 +42,7 @@ def ran(model: onnx.ModelProto, name: str, out: Path) -> tuple[Report, Program]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["vta", "gemmini", "conv-engine", "mvin-mvout"])
-@pytest.mark.parametrize("seed", rest_all(range(12), keep=3))
+@pytest.mark.parametrize("seed", rest_all([26, 29, *range(12)], keep=3))  # the first two pad results
 def test_random_chains(seed: int, name: str, tmp_path: Path) -> None:
     """It would catch an address or a stride that is wrong anywhere: the reference moves with numpy and onnxruntime."""
     report, program = ran(LayerChains(seed).model(), name, tmp_path)
