@@ -1,6 +1,7 @@
 """Data and results that the host only lays out, around launches: steps that are no node's."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from tvm import ir, relax
 
@@ -29,9 +30,9 @@ def layout_reasons(module: ir.IRModule, named: Collection[str], title: str, *, a
     for node, done in _of_data(module, bound, there, infos, named, at_edges=at_edges):
         found.setdefault(node, f"{title} runs it; {'; '.join(done) or 'the host lays its data out'}")
     for result in main_results(main) if at_edges else ():
-        between = _between(result, bound, there)
-        if _is_layout(between, bound, named):
-            for name in (str(each.name) for var in between for each in free_vars(bound[var])):
+        steps = _between(result, bound, there).steps
+        if _is_layout(steps, bound, named):
+            for name in (str(each.name) for var in steps for each in free_vars(bound[var])):
                 if name in infos and infos[name].nodes:
                     found.setdefault(infos[name].nodes[-1], f"{title} runs it; the host lays its result out")
     return found
@@ -51,24 +52,11 @@ def _of_data(
         info = infos.get(str(var.name))
         if info is None or not info.nodes or not is_launch(module, value):
             continue
-        steps = [_between(each, bound, there) for each in value.args[1].fields]
-        if any(_is_layout(each, bound, named) and (at_edges or _reads_result(each, bound, there)) for each in steps):
+        between = [_between(each, bound, there) for each in value.args[1].fields]
+        if any(_is_layout(each.steps, bound, named) and (at_edges or each.of_results) for each in between):
             region = region_of(module[value.args[0]])
             assert region is not None
             yield info.nodes[0], launch_kind(region).host_layout(region)
-
-
-def _reads_result(between: Sequence[relax.Var], bound: _Bound, there: Collection[relax.Var]) -> bool:
-    """Whether what the host computes begins with what a launch made, and not with the model's inputs."""
-    pending, seen = [*between], set[relax.Var]()
-    while pending:
-        at = pending.pop()
-        if at in there and at in bound:
-            return True
-        if at not in seen and at in bound:
-            seen.add(at)
-            pending += free_vars(bound[at])
-    return False
 
 
 def _is_there(module: ir.IRModule, value: relax.Expr, parts: Collection[relax.Var]) -> bool:
@@ -79,21 +67,29 @@ def _is_there(module: ir.IRModule, value: relax.Expr, parts: Collection[relax.Va
     return read is not None and all(each in parts for each in read)
 
 
-def _between(value: relax.Expr, bound: _Bound, there: Collection[relax.Var]) -> list[relax.Var]:
-    """What the host computes between what is in DRAM and a value; another name for something is nothing."""
-    found, pending = dict[relax.Var, None](), [value]
+class _Between(NamedTuple):
+    """What the host computes between what is in DRAM and a value, and whether launches made some of that."""
+
+    steps: list[relax.Var]
+    of_results: bool
+
+
+def _between(value: relax.Expr, bound: _Bound, there: Collection[relax.Var]) -> _Between:
+    """What the host computes ahead of a value; another name for something is nothing."""
+    found, pending, of_results = dict[relax.Var, None](), [value], False
     while pending:
         at = pending.pop()
+        of_results = of_results or (at in there and at in bound)
         if at in there or at in found or at not in bound:
             continue
         if not isinstance(bound[at], relax.Var):
             found[at] = None
         pending += free_vars(bound[at])
-    return list(found)
+    return _Between(list(found), of_results)
 
 
-def _is_layout(between: Sequence[relax.Var], bound: _Bound, named: Collection[str]) -> bool:
+def _is_layout(steps: Sequence[relax.Var], bound: _Bound, named: Collection[str]) -> bool:
     """Whether there is something, and it is no node's and no function of the host's."""
-    return bool(between) and not any(
-        str(var.name) in named or isinstance(getattr(bound[var], "op", None), ir.GlobalVar) for var in between
+    return bool(steps) and not any(
+        str(var.name) in named or isinstance(getattr(bound[var], "op", None), ir.GlobalVar) for var in steps
     )

@@ -200,18 +200,16 @@ def host_reason(name: str, op: str, title: str, facts: HostGraphFacts) -> str:
 
     Args:
         name: of a node of the quantised model.
-        op: its operator.
+        op: its operator, which is none of :func:`is_movement`.
         title: of the accelerator.
         facts: of the nodes that are left to the host.
     """
     node = facts.nodes.get(name)
-    if op in _TOLD:
-        return _TOLD[op].format(title=title)
     if op in _CONTRACTIONS:
         return _contraction(op, node, facts)
     if op in _ELEMENTWISE or (op == "Div" and facts.floats and _is_by_a_constant(node, facts)):
         return _elementwise(op, node, facts)
-    if op in _MOVES or (op in _RESIZING and _is_nearest(node)):
+    if op in _RESIZING and _is_nearest(node):
         return movement_reason(op, "", title)
     return f"{op}: {_lacking(op, title, facts.rows)}{_ENDING}"
 
@@ -243,7 +241,7 @@ def composed_reason(op: str, parts: Mapping[str, str]) -> str:
     """
     kinds = list(parts)
     known = [[kind for kind in kinds if kind in told] for told in (_CONTRACTIONS, _INEXPRESSIBLE)]
-    others = [kind for kind in kinds if kind not in _MOVES and kind not in _TOLD]
+    others = [kind for kind in kinds if not is_movement(kind)]
     telling = next(iter((*known[0], *known[1], *others, *kinds)))
     return f"{op} is computed as {', '.join(kinds)}; {parts[telling]}"
 

@@ -5,7 +5,7 @@ is short, and blocks of it are nearly empty; the last one is what its layers sum
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tvm import relax
 
@@ -36,6 +36,11 @@ def layout_of_elements(graph: Dataflow, value: relax.Expr) -> list[int]:
     image = len(shape) == _IMAGE_AXES and (not isinstance(value, relax.Var) or _is_image(graph, value))
     if image or len(shape) == _MATRIX_AXES:
         return shape
+    return as_rows(shape)
+
+
+def as_rows(shape: Sequence[int]) -> list[int]:
+    """Returns the shape of a matrix of all rows along the last axis; of a scalar that of one element."""
     return [math.prod(shape[:-1]), math.prod(shape[-1:])]
 
 

@@ -161,7 +161,7 @@ class RegionPrices:
         if isinstance(region, VectorRegion):
             return self._priced_as_done([region])[0] is not None
         cycles = self.price(region)
-        return cycles is not None and (not any(region.views) or self._is_worth_views(region, cycles))
+        return cycles is not None and self._is_worth_views(region, cycles)
 
     def _is_worth_views(self, region: Region, cycles: int) -> bool:
         """Whether a contraction takes no more cycles for its views than to move the tensors may take.

@@ -11,7 +11,7 @@ from accel.frontend.integer_recovery.recover_integers import ImportedModel, impo
 from accel.isa.family_registry import family_of, reserved_bytes
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.float_units import home_memory, runs_programs
-from accel.lowering.codegen.program_linking import emit
+from accel.lowering.codegen.program_linking import Arrange, emit
 from accel.lowering.ir.function_attributes import region_functions
 from accel.lowering.movement.absorbed_movement import absorb_movement
 from accel.lowering.packing.graph_packing import pack
@@ -64,7 +64,12 @@ def _packed(module: ir.IRModule, target: Target) -> ir.IRModule:
 
 def build(model: onnx.ModelProto, accelerator: Accelerator, *, settled: bool = False) -> Program:
     """The whole program."""
-    return emit(lower(model, accelerator, settled=settled), accelerator, reserved=reserved_bytes(accelerator))
+    return linked(lower(model, accelerator, settled=settled), accelerator)
+
+
+def linked(module: ir.IRModule, accelerator: Accelerator, arrange: Arrange | None = None) -> Program:
+    """The program of an allocated module, whose tensors lie as those of a job do."""
+    return emit(module, accelerator, arrange, reserved=reserved_bytes(accelerator))
 
 
 def regions(module: ir.IRModule) -> list[tirx.PrimFunc]:

@@ -11,7 +11,7 @@ from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite, shape_of
-from accel.frontend.integer_recovery.element_layout import layout_of_elements
+from accel.frontend.integer_recovery.element_layout import as_rows, layout_of_elements
 from accel.frontend.integer_recovery.int8_operands import int8_output
 from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAGNITUDE, MAX_SHIFT
 from accel.frontend.integer_recovery.qdq_chains import Chain, bounds_of, follow_chain
@@ -222,7 +222,7 @@ def _replace(rewrite: DataflowRewrite, chain: Chain, combined: _Combined, found:
     transposition = _transposition(rewrite, chain, combined) if len(laid_out) < len(shape) else None
     if transposition is not None:
         values, shape = (transposition.args[0],), shape_of(transposition.args[0])
-        laid_out = [math.prod(shape[:-1]), shape[-1]]
+        laid_out = as_rows(shape)
     laid_out = rewrite.rounding.shape("elementwise", laid_out, found.rounding)
     arguments = [_spread(rewrite, chain.root, value, shape, laid_out) for value in values]
     rewrite.replace(chain.members)

@@ -3,7 +3,6 @@
 Gains and offsets of channels are no part of it: a float model is quantised so that what reads a norm has them.
 """
 
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -11,6 +10,7 @@ import tvm
 from tvm import relax
 
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor, shape_of
+from accel.frontend.integer_recovery.element_layout import as_rows
 from accel.frontend.integer_recovery.operators.quantised_rows import (
     NOT_INT8,
     NOT_LAST,
@@ -42,7 +42,7 @@ def recover_layer_norm(rewrite: DataflowRewrite, binding: relax.Binding, obstacl
     shape, around = shape_of(binding.var), quantised_around(rewrite, binding.var, call.args[0])
     if [int(axis) % len(shape) for axis in call.attrs.axes] != [len(shape) - 1]:
         found = NOT_LAST
-    elif why := obstacle(math.prod(shape[:-1]), shape[-1]):
+    elif why := obstacle(*as_rows(shape)):
         found = why
     elif around is None:
         found = NOT_INT8

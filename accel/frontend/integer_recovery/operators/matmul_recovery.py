@@ -16,6 +16,7 @@ from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor, shape_of
 from accel.frontend.integer_recovery.int8_operands import from_int8, int8_output, to_int8, zero_point_as_int8
 from accel.frontend.integer_recovery.int32_sums import as_real_numbers, balanced, requantised_by_host
+from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAGNITUDE
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import (
     INT32_MAX,
@@ -29,8 +30,7 @@ from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS
 from accel.util.arrays import Int64
 
 _BYTES = ("int8", "uint8")
-_INT8_MAGNITUDE = 128
-_LARGEST = _INT8_MAGNITUDE * _INT8_MAGNITUDE  # of a product of int8
+_LARGEST = INT8_MAGNITUDE * INT8_MAGNITUDE  # of a product of int8
 _HELD = 1 << 24  # what float32 holds of integers
 _STACKED = "the matrices of a stack lie one behind the other"
 _COLUMNS = "what the data's zero point adds to each column is summed up beforehand"
@@ -167,7 +167,7 @@ def _is_power(number: int) -> bool:
 
 def _is_held(product: _Product, addend: Int64) -> bool:
     """Whether float32 holds what each column adds, and ``addend`` more."""
-    columns = product.sizes[1] * _INT8_MAGNITUDE * abs(zero_point_as_int8(product.x))
+    columns = product.sizes[1] * INT8_MAGNITUDE * abs(zero_point_as_int8(product.x))
     return bool(columns + int(np.abs(addend).max()) <= _HELD)
 
 

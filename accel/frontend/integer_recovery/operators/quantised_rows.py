@@ -1,6 +1,5 @@
 """Functions of rows between a dequantize and a quantize, which stores compute: what their recoveries share."""
 
-import math
 from collections.abc import Callable, Sequence
 
 import tvm
@@ -8,6 +7,7 @@ from tvm import relax
 
 from accel.frontend.integer_recovery.composite_functions import Shape
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor, shape_of
+from accel.frontend.integer_recovery.element_layout import as_rows
 from accel.frontend.integer_recovery.int8_operands import to_int8
 
 NOT_INT8 = "stores compute it of int8, and its data or its result are floats here"
@@ -45,7 +45,7 @@ def replace_rows(
 ) -> None:
     """Bind the quantize ``end`` of ``root`` to a composite of the matrix of all rows, given its nodes and its shape."""
     shape = shape_of(root)
-    matrix = [math.prod(shape[:-1]), shape[-1]]
+    matrix = as_rows(shape)
     value = to_int8(rewrite, data, root)
     if matrix != shape:
         value = rewrite.emit(relax.op.reshape(value, matrix), root, "rows")

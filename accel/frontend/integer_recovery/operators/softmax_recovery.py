@@ -1,12 +1,12 @@
 """Recovery of softmax as I-BERT's integers, for accelerators whose stores compute it of rows of accumulators."""
 
-import math
 from collections.abc import Callable
 from functools import partial
 
 from tvm import relax
 
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor, shape_of
+from accel.frontend.integer_recovery.element_layout import as_rows
 from accel.frontend.integer_recovery.operators.quantised_rows import (
     NOT_INT8,
     NOT_LAST,
@@ -32,19 +32,20 @@ def recover_softmax(rewrite: DataflowRewrite, binding: relax.Binding, obstacle: 
         return False
     node = rewrite.origin[binding.var.name].name
     shape, around = shape_of(binding.var), quantised_around(rewrite, binding.var, call.args[0])
+    rows, columns = as_rows(shape)
     if around is None or 0 in shape:
         # rows that no store computes are not quantised here, so that their length is why
-        rewrite.refusals[node] = obstacle(math.prod(shape[:-1]), shape[-1], 0) or NOT_INT8
+        rewrite.refusals[node] = obstacle(rows, columns, 0) or NOT_INT8
         return False
     if int(call.attrs.axis) % len(shape) != len(shape) - 1:
         rewrite.refusals[node] = NOT_LAST
         return False
     end, data, output = around
-    found = _integers(data, output, shape[-1])
+    found = _integers(data, output, columns)
     if isinstance(found, str):
         rewrite.refusals[node] = f"the integers of softmax that stores compute {found}"
         return False
-    if why := obstacle(math.prod(shape[:-1]), shape[-1], found.octaves):
+    if why := obstacle(rows, columns, found.octaves):
         rewrite.refusals[node] = why
         return False
     replace_rows(rewrite, binding.var, end, data, partial(softmax, integers=found))

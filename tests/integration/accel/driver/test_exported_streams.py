@@ -12,13 +12,11 @@ from accel.driver.exported_streams import ExportOptions, export_streams
 from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
 from accel.errors import InvalidProgram
-from accel.isa.family_registry import reserved_bytes
 from accel.isa.recorded.recordings import read_recordings
-from accel.lowering.codegen.program_linking import emit
 from accel.program.program_model import Program
 from accel.program_files.open_program import open_program
 from accel.simulate.engine import simulate
-from tests.helpers.models.build_models import lower
+from tests.helpers.models.build_models import build
 from tests.helpers.programs.program_parts import joined, write_parts
 from tests.integration.accel.lowering.codegen.test_region_objects import two_layers
 from tests.reference.host import draw_inputs
@@ -26,7 +24,7 @@ from tests.reference.host import draw_inputs
 
 def compiled(accelerator: Accelerator) -> tuple[Program, dict[str, np.ndarray]]:
     model = two_layers()
-    program = emit(lower(model, accelerator), accelerator, reserved=reserved_bytes(accelerator))
+    program = build(model, accelerator)
     return program, dict(zip(program.inputs, draw_inputs(model).values(), strict=True))
 
 

@@ -9,15 +9,13 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.quantisation_scheme import requantisation
-from accel.isa.family_registry import reserved_bytes
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
-from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import HOST_REASON
 from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
 from tests.helpers.marking import share
-from tests.helpers.models.build_models import lower
+from tests.helpers.models.build_models import linked, lower
 from tests.helpers.models.elementwise_models import BINARY, MANY, UNARY, Work, expected, work_model
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.reference.host import draw_inputs
@@ -37,7 +35,7 @@ ACCELERATORS = {name: load_accelerator(name) for name in _PRESETS} | {"batched":
 def check(work: Work, accelerator: Accelerator) -> str:
     """The result is right wherever it is made; returns why it is the host's, or nothing."""
     module = lower(work_model(work), accelerator)
-    program = emit(module, accelerator, reserved=reserved_bytes(accelerator))
+    program = linked(module, accelerator)
     inputs = draw_inputs(work_model(work))
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
     assert not any(simulation.tokens.values()), "a token is left over"

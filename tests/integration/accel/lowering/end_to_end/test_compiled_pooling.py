@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
-from accel.isa.family_registry import reserved_bytes
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
-from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import HOST_REASON
 from accel.program.program_model import Launch
 from accel.region.pooling import Pooling, pooling_plan, taps
@@ -18,7 +16,7 @@ from accel.region.shapes import PackedActivation, SlidingWindow
 from accel.region.tile_steps import LaneCapabilities, Merge, Take, iterations_of_steps
 from accel.simulate.engine import simulate
 from tests.helpers.marking import share
-from tests.helpers.models.build_models import lower
+from tests.helpers.models.build_models import linked, lower
 from tests.helpers.models.pools import Pool, expected, pool_model
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.reference.host import draw_inputs
@@ -37,7 +35,7 @@ ACCELERATORS = {name: load_accelerator(name) for name in _PRESETS} | {"batched":
 
 def check(pool: Pool, accelerator: Accelerator) -> None:
     module = lower(pool_model(pool), accelerator)
-    program = emit(module, accelerator, reserved=reserved_bytes(accelerator))
+    program = linked(module, accelerator)
     launches = [step.name for step in program.steps if isinstance(step, Launch)]
     reasons = [str(f.attrs[HOST_REASON]) for f in module.functions.values() if HOST_REASON in (f.attrs or {})]
     wanted = ["conv", "pool"] if pool.relu else ["pool"]

@@ -16,8 +16,6 @@ from accel.driver.fault_localization import locate_fault
 from accel.driver.quantisation_scheme import scheme_of
 from accel.driver.run_options import QuantisationOptions
 from accel.frontend.quantize.quantize_model import ensure_quantised
-from accel.isa.family_registry import reserved_bytes
-from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.host_runs import HostRun, split_main
 from accel.program.program_model import HostStep, Launch, Program
 from accel.simulate.engine import Simulation, simulate
@@ -158,7 +156,7 @@ def test_a_fault_is_looked_for_within_borders() -> None:
     """It would catch a comparison that takes the border for what a launch should have stored."""
     model, accelerator = padded_image_model(_BOTH, 8), load_accelerator("vta")
     packed = lower(model, accelerator, "pack")
-    program = emit(lower(model, accelerator), accelerator, reserved=reserved_bytes(accelerator))
+    program = build(model, accelerator)
     inputs = dict(zip(program.inputs, draw_inputs(model).values(), strict=True))
     assert borders(program)
     assert locate_fault(packed, program, simulate(program, inputs), inputs) is None

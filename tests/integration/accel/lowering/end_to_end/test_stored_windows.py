@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
-from accel.isa.family_registry import arrangement_of, reserved_bytes
+from accel.isa.family_registry import arrangement_of
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_document import parameters_of
-from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import HOST_REASON
 from accel.program.program_model import Launch, Program
 from accel.simulate.engine import simulate
 from tests.helpers.marking import share
-from tests.helpers.models.build_models import lower
+from tests.helpers.models.build_models import linked, lower
 from tests.helpers.models.pooled_convolutions import PooledConvolution, pooled_convolution, pooled_convolution_model
 from tests.helpers.models.pools import Pool, expected, pool_model
 from tests.reference.host import draw_inputs
@@ -43,12 +42,7 @@ def assert_images_in_a_bank(program: Program) -> None:
 
 
 def check(pool: Pool, accelerator: Accelerator) -> None:
-    program = emit(
-        lower(pool_model(pool), accelerator),
-        accelerator,
-        arrangement_of(accelerator),
-        reserved=reserved_bytes(accelerator),
-    )
+    program = linked(lower(pool_model(pool), accelerator), accelerator, arrangement_of(accelerator))
     launches = [step.name for step in program.steps if isinstance(step, Launch)]
     assert launches in ([["conv"], ["conv", "pool"]] if pool.relu else [["pool"]])
     assert_images_in_a_bank(program)
@@ -78,9 +72,7 @@ def pools(draw: st.DrawFn) -> Pool:
 def check_pooled(net: PooledConvolution, accelerator: Accelerator) -> list[str]:
     """The launches of a convolution and a pooling, whose result is numpy's."""
     model = pooled_convolution_model(net)
-    program = emit(
-        lower(model, accelerator), accelerator, arrangement_of(accelerator), reserved=reserved_bytes(accelerator)
-    )
+    program = linked(lower(model, accelerator), accelerator, arrangement_of(accelerator))
     launches = [step.name for step in program.steps if isinstance(step, Launch)]
     assert_images_in_a_bank(program)
     inputs = draw_inputs(model)

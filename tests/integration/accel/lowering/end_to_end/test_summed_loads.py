@@ -6,13 +6,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.isa.family_registry import reserved_bytes
 from accel.isa.gemmini.document import rocc_encoding as rocc
-from accel.lowering.codegen.program_linking import emit
 from accel.program.program_model import Program
 from accel.simulate.engine import simulate
 from tests.helpers.marking import share
-from tests.helpers.models.build_models import lower
+from tests.helpers.models.build_models import build
 from tests.integration.accel.lowering.end_to_end.test_compiled_additions import SYMMETRIC, addition
 from tests.reference.host import draw_inputs
 
@@ -23,7 +21,7 @@ def summed(shape: tuple[int, ...], times: int, halvings: int, *, relu: bool, nam
     """Compile ``(a + times * b) / 2 ** halvings``, and compare what it gives with numpy."""
     model = addition((2.0**-5, times * 2.0**-5, 2.0 ** (halvings - 5)), SYMMETRIC, "int8", shape, relu=relu)
     accelerator, inputs = load_accelerator(name), draw_inputs(model)
-    program = emit(lower(model, accelerator), accelerator, reserved=reserved_bytes(accelerator))
+    program = build(model, accelerator)
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
     assert simulation.hazards is None or not (simulation.hazards.races or simulation.hazards.errata)
     a, b = (inputs[each].astype(np.float64) for each in "ab")
