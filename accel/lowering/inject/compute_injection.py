@@ -59,7 +59,7 @@ def _made(nest: AffineNest, choice: OperationMatch, target: Target, first: tirx.
     }
     for name, access in accesses.items():
         size = accelerator.memory(instruction.operands[name].memory).element_count
-        index = simplify(tirx.floordiv(access.base, size))
+        index = access.first_element(size)
         fields |= {instruction_calls.operand(name): access.buffer.data, instruction_calls.index(name): index}
     for name, value in choice.scalars.items():
         fields[scalar_field(accelerator, instruction, name)] = value

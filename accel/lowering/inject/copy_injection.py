@@ -263,7 +263,7 @@ class _Copying:
             axes = [*axes, piece]
         axes, further = self._dimensions(axes, pitch * _extent(rows), cut=_extent(rows) == 0)
         size = self.memory.element_count
-        sram_base, dram_base = whole_elements(sram.base, size), whole_elements(dram.base, size)
+        sram_base, dram_base = sram.first_element(size), dram.first_element(size)
         for axis in axes:
             sram_base = sram_base + axis.variable * axis.sram
             dram_base = dram_base + axis.variable * axis.dram
@@ -272,7 +272,7 @@ class _Copying:
                 dram_base = dram_base + inner.before * inner.dram
         places = {"sram": (sram, sram_base), "dram": (dram, dram_base)}
         for number, each in enumerate(beside):
-            place = whole_elements(each.access.base, each.size)
+            place = each.access.first_element(each.size)
             for axis in axes:
                 place = place + axis.variable * axis.moves[number]
             places[each.name] = each.access, place
@@ -434,8 +434,3 @@ def copy_call(copy: Copy, places: Mapping[str, tuple[AffineAccess, tirx.Expr]], 
         operands[instruction_calls.operand(name)] = access.buffer.data
         operands[instruction_calls.index(name)] = simplify(base)
     return instruction_calls.call(copy.name, {**operands, **fields})
-
-
-def whole_elements(base: tirx.Expr, size: int) -> tirx.Expr:
-    """Where an access begins, in elements of ``size`` scalars."""
-    return simplify(tirx.floordiv(base, size))

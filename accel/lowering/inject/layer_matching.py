@@ -300,7 +300,7 @@ class _Matching:
 
     def _take_base(self, name: str, access: AffineAccess) -> None:
         size = self.accelerator.memory(self.layer.operands[name].memory).element_count
-        base = simplify(tirx.floordiv(access.base, size))
+        base = access.first_element(size)
         known = self.bases.setdefault(name, AffineAccess(access.buffer, access.strides, base))
         if not known.buffer.same_as(access.buffer) or not structural_equal(known.base, base):
             raise CompileError(f"{name} of {self.layer.name} is in two places", field=INSTRUCTIONS)

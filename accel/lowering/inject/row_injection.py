@@ -15,7 +15,7 @@ from accel.accelerator.memories import Memory
 from accel.accelerator.row_functions import READS, RowFunction
 from accel.accelerator.target import Target
 from accel.errors import CompileError
-from accel.lowering.inject.copy_injection import copy_call, whole_elements
+from accel.lowering.inject.copy_injection import copy_call
 from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, in_loops
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.row_intrinsics import StoredRow, read_row
@@ -138,7 +138,7 @@ class _Rows:
         if fields.row_stride is not None:
             said[fields.row_stride] = tirx.const(pitch * unit, "int32")
         places = {
-            "sram": (sram, whole_elements(sram.base, size) + row + block * (blocks.apart or 0)),
-            "dram": (dram, whole_elements(dram.base, size) + row * pitch + block),
+            "sram": (sram, sram.first_element(size) + row + block * (blocks.apart or 0)),
+            "dram": (dram, dram.first_element(size) + row * pitch + block),
         }
         return copy_call(self.copy, places, said)

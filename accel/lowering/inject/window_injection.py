@@ -16,7 +16,7 @@ from accel.accelerator.memories import Memory
 from accel.accelerator.semantics import Semantics, scalar_field
 from accel.accelerator.target import Target
 from accel.errors import CompileError
-from accel.lowering.inject.copy_injection import copy_call, whole_elements
+from accel.lowering.inject.copy_injection import copy_call
 from accel.lowering.inject.operation_matching import OperationMatch, matching_operations
 from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, in_loops, simplify
 from accel.lowering.ir.document_paths import INSTRUCTIONS
@@ -214,7 +214,7 @@ class _Storing:
         """
         self._set_fields()
         left = [axis for axis in axes if axis is not self.way.rows and axis is not self.way.columns]
-        sram_base, dram_base = (whole_elements(access.base, self.size) for access in (sram, dram))
+        sram_base, dram_base = (access.first_element(self.size) for access in (sram, dram))
         for axis in left:
             sram_base = sram_base + axis.variable * axis.sram
             dram_base = dram_base + axis.variable * axis.dram

@@ -12,6 +12,7 @@ from tvm import sym, tirx
 from tvm_ffi import structural_map
 
 from accel.errors import CompileError
+from accel.lowering.ir.document_paths import INSTRUCTIONS
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,18 @@ class AffineAccess:
     buffer: tirx.Var
     strides: tuple[int, ...]
     base: tirx.Expr
+
+    def first_element(self, size: int) -> tirx.Expr:
+        """Returns where the line begins, in elements of ``size`` scalars.
+
+        Raises:
+            CompileError: it begins within an element.
+        """
+        if constant_value(simplify(tirx.floormod(self.base, size))) != 0:
+            raise CompileError(
+                f"{self.buffer.name}[{self.base}] is within an element of {size} scalars", field=INSTRUCTIONS
+            )
+        return simplify(tirx.floordiv(self.base, size))
 
 
 @dataclass(frozen=True)

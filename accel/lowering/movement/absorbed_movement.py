@@ -12,7 +12,6 @@ from typing import NamedTuple
 from tvm import ir, relax
 
 from accel.accelerator.target import Target
-from accel.lowering.analysis.float_units import runs_programs
 from accel.lowering.movement.joined_parts import Joins
 from accel.lowering.movement.launch_costs import LaunchCosts, read_through, stored_in_order, with_view
 from accel.lowering.movement.launch_graph import Destination, Launch, LaunchGraph, Moved, Window
@@ -81,7 +80,6 @@ class _Absorber:
         self._module = module
         self._graph = LaunchGraph(module, target.contraction)
         self._prices = prices
-        self._pads = runs_programs(target)  # elsewhere what is around a result was not seen to be left as it is
         self._costs = LaunchCosts(self._graph, self._prices)
         self._joins = Joins(self._graph, self._prices, self._costs)
         gemm = target.contraction
@@ -229,8 +227,6 @@ class _Absorber:
             *_unlike(self._graph.destinations(launch.var, launch.info.border)),
             *self._in_other_orders(launch),
         ]:
-            if destination.fill is not None and not self._pads:
-                continue
             views = with_view(launch.region.views, len(launch.arguments), destination.view)
             supposed = self._costs.supposing(launch.var, _ordered(destination)) if destination.order else self._costs
             yield destination, replace(launch.region, views=views), supposed
