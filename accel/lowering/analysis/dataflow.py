@@ -42,19 +42,26 @@ class CompositeUse:
 
 
 def composite_uses(
-    module: ir.IRModule, operators: Collection[str], lowest: Mapping[str, int]
+    module: ir.IRModule, operators: Collection[str], lowest: Mapping[str, int], *, by_programs: bool
 ) -> dict[str, CompositeUse]:
     """The use of each composite of ``operators``, by its name; what none of them makes comes from the host.
 
-    ``lowest`` are lower bounds of first operands, see :func:`lower_bounds_of_operands`.
+    Args:
+        module: the integer graph.
+        operators: those that regions do.
+        lowest: lower bounds of first operands, see :func:`lower_bounds_of_operands`.
+        by_programs: whether programs do what else is done to results, so that this comes from the accelerator too.
     """
     bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
     calls: dict[relax.Var, ir.Call] = {}
     made, enclosed = set[relax.Var](), dict[relax.Var, relax.Var]()
     padded: dict[relax.Var, Padded] = {}
     hosted = set[relax.Var]()  # what the host makes of results
+    reached = set[relax.Var]()  # what comes of them in any way
     for binding in bindings:
         value = binding.value
+        if any(var in reached or var in calls for var in relax.analysis.free_vars(value)):
+            reached.add(binding.var)
         if is_composite_call(module, value) and str(module[value.op].attrs["op"]) in operators:
             calls[binding.var] = value
             made.add(binding.var)
@@ -71,7 +78,7 @@ def composite_uses(
             hosted.add(binding.var)
     return {
         str(call.op.name_hint): CompositeUse(
-            call.args[0] not in made,
+            call.args[0] not in made and not (by_programs and call.args[0] in reached),
             _largest_bias(module[call.op], call),
             padded.get(var, "never"),
             tuple(_maker(operand, calls, enclosed) for operand in call.args if _is_activation(operand)),

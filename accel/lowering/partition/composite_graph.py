@@ -10,6 +10,7 @@ from accel.frontend.integer_recovery.composite_functions import is_table
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, read_composite
 from accel.lowering.analysis.dataflow import CompositeUse, composite_uses, lower_bounds_of_operands
+from accel.lowering.analysis.float_units import runs_programs
 from accel.lowering.kinds.registry import OPERATORS
 from accel.lowering.partition.pooling_fusion import PooledPair, pooled_pairs
 from accel.lowering.partition.residual_fusion import ResidualPair, residual_pairs
@@ -55,9 +56,9 @@ def read_graph(
         host_nodes: nodes of the model that the host shall run, with why; and with each all of its composite.
     """
     lowest = lower_bounds_of_operands(module)
+    uses = composite_uses(module, OPERATORS, lowest, by_programs=runs_programs(capabilities.target))
     composites = {
-        name: PlacedComposite(read_composite(module[name]), use, lowest[name])
-        for name, use in composite_uses(module, OPERATORS, lowest).items()
+        name: PlacedComposite(read_composite(module[name]), use, lowest[name]) for name, use in uses.items()
     }
     reasons = _left_to_host(module, capabilities, host_nodes or {})
     return CompositeGraph(composites, residual_pairs(module, capabilities), pooled_pairs(module, capabilities), reasons)
