@@ -60,6 +60,18 @@ class AffineView:
         last = self.atoms[-1] if self.atoms else ()
         return len(last) == 0 or (len(last) == 1 and self.strides[-1] == 1)
 
+    def keeps_together(self, count: int) -> bool:
+        """Returns whether so many elements of the tensor, from the last dimensions on, are neighbours in the buffer."""
+        inner = 1
+        extents = [extent for atoms in self.atoms for extent in atoms]
+        for extent, stride in zip(reversed(extents), reversed(self.strides), strict=True):
+            if inner >= count:
+                break
+            if stride != inner:
+                return False
+            inner *= extent
+        return True
+
     @property
     def flat(self) -> "AffineView":
         """The view of the same addresses in a row of all elements of the buffer."""

@@ -105,9 +105,8 @@ class Joins:
                 _, view, fill = self._graph.views_at(chain, len(chain) - 1, window)
                 views = with_view(launch.region.views, len(launch.arguments), view)
                 region = self._prices.in_best_order(replace(launch.region, views=views))
-                dense = isinstance(launch.region, VectorRegion) or view.has_dense_rows
                 alike = launch.info.border is None or fill is None or launch.info.border == fill
-                if region is not None and dense and alike and self._prices.can(region):
+                if region is not None and self._prices.may_store(region, view) and alike and self._prices.can(region):
                     info = self._graph.with_nodes(launch.info, (*chain[:-1], var))
                     info = replace(info, border=info.border if fill is None else int(fill))
                     return replace(launch, var=var, region=region, info=info, changed=True)

@@ -36,7 +36,7 @@ class LaunchCosts:
         Regions of contractions move whole elements of memories, wherever these lie, in nearly the same time.
         """
         cycles = (self._prices.cycles(region) if isinstance(region, VectorRegion) else None) or 0
-        own = int(view is not None and not view.has_dense_rows and not isinstance(region, VectorRegion))
+        own = int(view is not None and not self._prices.may_store(region, view))
         unable, read = self.of_readers(var, readers)
         return own + unable, cycles + read
 
@@ -146,6 +146,8 @@ class LaunchCosts:
         piece: Window | None = None,
     ) -> Launch | None:
         """Returns the launch that moves what is in the middle of a chain, or a piece of it; None if none does."""
+        if not self._prices.may_move(str(var.ty.dtype)):
+            return None
         try:
             source, result, fill = self._graph.views_at(chain, middle, window, piece)
         except NotAffineError:

@@ -251,7 +251,7 @@ class LaunchGraph:
         ]
 
     def unmoved_by(self, stored: set[relax.Var]) -> Iterator[tuple[str, str]]:
-        """Yields the movement that is left to the host, by variables' names, each with the reason."""
+        """Yields the movement of the model that is left to the host, by variables' names, each with the reason."""
         launches = (*self.launches.values(), *self.moves.values())
         wanted = {each for launch in launches for each in launch.arguments if isinstance(each, relax.Var)}
         for var, value in reversed(self.values.items()):
@@ -260,7 +260,7 @@ class LaunchGraph:
                 wanted.update(free_vars(value))
         for var, value in self.values.items():
             joins = any(windows_of(value))
-            if operand_of(value, self.values) is None and not joins:
+            if str(var.name) not in self.nodes or (operand_of(value, self.values) is None and not joins):
                 continue
             why = "" if joins else self._obstacle(var, value)
             if why:

@@ -49,6 +49,11 @@ def movement_programs(source: AffineView, result: AffineView, dtype: str, target
                     yield VectorRegion(cut, views)
 
 
+def may_move(dtype: str, accelerator: Accelerator) -> bool:
+    """Returns whether loads and stores of one memory take elements of a type as they are."""
+    return any(_narrowings(dtype, memory, accelerator) for memory in accelerator.memories)
+
+
 def _common(source: AffineView, result: AffineView) -> tuple[tuple[int, ...], ...] | None:
     """The atoms of each dimension that both views are made of; None where one cuts through another's."""
     found = []

@@ -10,7 +10,7 @@ from accel.errors import CompileError
 from accel.lowering.ir.function_attributes import dump_region, flat_views, without_numbers
 from accel.lowering.ir.known_prices import KnownPrices
 from accel.lowering.kinds.program_operations import DoneAlike, ProgramOperations
-from accel.lowering.movement.movement_programs import movement_programs
+from accel.lowering.movement.movement_programs import may_move, movement_programs
 from accel.lowering.movement.program_orders import mixed_orders_of, orders_of, split_orders_of
 from accel.lowering.vector.tiles.program_cycles import ProgramCycles
 from accel.region.affine_view import AffineView
@@ -38,6 +38,7 @@ class RegionPrices:
         self._priced_as_done = KnownPrices(prices, self._form)  # of programs that are done alike one is asked for
         self._priced = KnownPrices(self._priced_as_done, without_numbers)
         self._moving: dict[Move, VectorRegion | None] = {}
+        self._movable: dict[str, bool] = {}
 
     def price(self, region: AnyRegion) -> int | None:
         """Returns the cycles of a region, or of one that differs in numbers alone."""
@@ -112,6 +113,18 @@ class RegionPrices:
         if key not in self._known:
             self.foresee([region])
         return self._known[key]
+
+    def may_store(self, region: AnyRegion, view: AffineView) -> bool:
+        """Returns whether a region's result may lie so: an element of a memory is in one place."""
+        if isinstance(region, VectorRegion):
+            return True
+        return view.keeps_together(self._target.contraction.dst.memory.element_count)
+
+    def may_move(self, dtype: str) -> bool:
+        """Returns whether a program may move a tensor of a type at all."""
+        if dtype not in self._movable:
+            self._movable[dtype] = may_move(dtype, self._target.accelerator)
+        return self._movable[dtype]
 
     def moving(self, source: AffineView, result: AffineView, dtype: str) -> VectorRegion | None:
         """Returns the program that moves a tensor in the fewest cycles; None where no instructions move it.
