@@ -57,9 +57,7 @@ def read_graph(
     """
     lowest = lower_bounds_of_operands(module)
     uses = composite_uses(module, OPERATORS, lowest, by_programs=runs_programs(capabilities.target))
-    composites = {
-        name: PlacedComposite(read_composite(module[name]), use, lowest[name]) for name, use in uses.items()
-    }
+    composites = {name: PlacedComposite(read_composite(module[name]), use, lowest[name]) for name, use in uses.items()}
     reasons = _left_to_host(module, capabilities, host_nodes or {})
     return CompositeGraph(composites, residual_pairs(module, capabilities), pooled_pairs(module, capabilities), reasons)
 

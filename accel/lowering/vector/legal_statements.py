@@ -23,6 +23,13 @@ from accel.lowering.vector.block_statements import BlockStatements, ShiftedInteg
 from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, LegalStatement, LegalTensor, Range, as_floats
 
 
+_INTERPOLATIONS = ("GridSample", "Resize", "Upsample")
+_BETWEEN = (
+    "expressions read elements, and nothing between two of them; a ConvTranspose with the factors of its interpolation "
+    "as weights would be a layer"
+)
+
+
 class Legalizer:
     """Legalises operators, each kind of call once."""
 
@@ -51,6 +58,8 @@ class Legalizer:
             return operator, [*given, *operator.constants]
         if call is None and not (isinstance(value.op, ir.Op) and value.op.name.startswith("relax.")):
             raise UnsaidError("it is a function of its own")
+        if call is not None and call.op in _INTERPOLATIONS:
+            raise UnsaidError(_BETWEEN)
         arguments = _operands(value) if call is None else [each for each in call.operands if each is not None]
         floats = str(result.dtype) == FLOAT
         given = list(
