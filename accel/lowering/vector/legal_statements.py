@@ -22,7 +22,6 @@ from accel.host.onnx_calls import OnnxCall, read_onnx_call
 from accel.lowering.vector.block_statements import BlockStatements, ShiftedInteger, UnsaidError
 from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, LegalStatement, LegalTensor, Range, as_floats
 
-
 _INTERPOLATIONS = ("GridSample", "Resize", "Upsample")
 _BETWEEN = (
     "expressions read elements, and nothing between two of them; a ConvTranspose with the factors of its interpolation "

@@ -115,14 +115,15 @@ def steps_between(program: Program) -> int:
     return sum(kind is HostStep for kind in kinds[kinds.index(Launch) : last])
 
 
-def ends_within_a_block() -> onnx.ModelProto:
+def ends_within_a_block(channels: int = 48, kernel: int = 1) -> onnx.ModelProto:
     """Two convolutions with a SiLU between, of 48 channels, which lie in two blocks of 32."""
     random, silu = np.random.default_rng(0), [("Sigmoid", ["c"], "s"), ("Mul", ["c", "s"], "m")]
-    weights = {"w": (48, 32, 1, 1), "v": (32, 48, 1, 1)}
-    steps = [("Conv", ["x", "w"], "c"), *silu, ("Conv", ["m", "v"], "y")]
+    weights = {"w": (channels, 32, 1, 1), "v": (32, channels, kernel, kernel)}
+    steps = [("Conv", ["x", "w"], "c"), *silu]
     given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 32, 8, 8)) for name in "xy")
     graph = helper.make_graph(
-        [helper.make_node(op, inputs, [result], name=f"{op}_{result}") for op, inputs, result in steps],
+        [helper.make_node(op, inputs, [result], name=f"{op}_{result}") for op, inputs, result in steps]
+        + [helper.make_node("Conv", ["m", "v"], ["y"], pads=[kernel // 2] * 4)],
         "g",
         [given],
         [made],
@@ -221,8 +222,9 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "blocks": (lambda: neck(64), 0),
     "fire": (fire, 0),
     "channels": (ends_within_a_block, 0),  # by way of a tensor that two programs make, one for each block
+    "taps": (lambda: ends_within_a_block(24, 3), 0),  # whose patches would fill seven blocks, and not nine
 }
-OFTEN = ("gpt2", "channels", "pixels", "neck", "blocks", "fire")
+OFTEN = ("gpt2", "channels", "pixels", "neck", "blocks", "fire", "taps")
 
 
 @pytest.mark.parametrize(

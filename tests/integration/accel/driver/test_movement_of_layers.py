@@ -144,3 +144,33 @@ def test_transposed_keys_are_stored_as_weights(tmp_path: Path) -> None:
     report, program = ran(keys_and_queries(), "vta", tmp_path)
     assert report.verified is True
     assert not [step for step in between(program) if isinstance(step, HostStep)]
+
+
+def padded_between_layers(pads: list[int], rows: int, columns: int) -> onnx.ModelProto:
+    """The result of a product, which ``pads`` enlarge, goes through another one."""
+    wide = HEADS * HEAD
+    return graph_of(
+        [
+            ("MatMul", ["x", "first"], ["narrow"], {}),
+            ("Pad", ["narrow", "pads"], ["padded"], {}),
+            ("MatMul", ["padded", "second"], ["y"], {}),
+        ],
+        {"first": (wide, 16), "pads": np.array(pads), "second": (columns, wide)},
+        [1, rows, wide],
+    )
+
+
+@pytest.mark.parametrize("name", ["vta", "gemmini", "npu"])
+def test_padded_rows_are_stored_where_a_layer_reads_them(name: str, tmp_path: Path) -> None:
+    """It would catch rows around a result that the host puts there, or that hold another number than zero's."""
+    report, program = ran(padded_between_layers([0, 1, 0, 0, 2, 0], ROWS + 3, 16), name, tmp_path)
+    assert report.verified is True
+    assert not [step for step in between(program) if isinstance(step, HostStep)]
+
+
+@pytest.mark.parametrize("name", ["vta", "gemmini", "mvin-mvout"])
+def test_no_result_is_stored_from_within_a_block(name: str, tmp_path: Path) -> None:
+    """It would catch an address that is rounded down to an element of a memory."""
+    report, program = ran(padded_between_layers([0, 0, 1, 0, 0, 2], ROWS, 16 + 3), name, tmp_path)
+    assert report.verified is True
+    assert "padded" in {node for step in between(program) if isinstance(step, HostStep) for node in step.nodes}
