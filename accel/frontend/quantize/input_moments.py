@@ -87,6 +87,7 @@ class InputMoments:
         """
         layer, count = self._layer, np.float32(max(self._count, 1))
         moments = self._sums / count
+        largest = np.einsum("bii->bi", moments).max(1, keepdims=True)
         if layer.bias is not None and layer.node.op_type != "ConvTranspose":  # each of its taps is off by itself
             means = self._totals / count
             moments -= np.float32(_OF_MEAN) * means[:, :, None] * means[:, None, :]
@@ -95,8 +96,7 @@ class InputMoments:
         squares = joined(diagonal, layer.groups, math.prod(layer.group_rows.shape[2:])).copy()
         moments *= self._count * _WORTH / (self._width + self._count * _WORTH)
         diagonal[:] = np.where(damped > 0, damped, 1)
-        backwards = np.linalg.cholesky(moments[:, ::-1, ::-1])
-        factor = np.ascontiguousarray(backwards[:, ::-1, ::-1])
+        factor = _upper_factor(moments, diagonal, largest * np.finfo(np.float32).eps * self._width)
         roots = np.einsum("bii->bi", factor).copy()
         factor /= roots[:, None, :]
         return Feedback(factor, squares, float((roots**2).sum() / diagonal.sum()))
@@ -152,6 +152,20 @@ class InputMoments:
     def _some(self, count: int) -> Array:
         """Different numbers below ``count``, as many as there may be."""
         return np.arange(count) if count <= self._most else self._random.choice(count, self._most, replace=False)
+
+
+def _upper_factor(moments: Array, diagonal: Array, lost: Array) -> Array:
+    """Returns the upper triangular root of moments [blocks, width, width], whose ``diagonal`` is a view of them.
+
+    Where means were taken off that are far larger than what varies, rounding may leave moments that none have: as much
+    as it may have ``lost`` [blocks, 1] is added until they are some.
+    """
+    while True:
+        try:
+            return np.ascontiguousarray(np.linalg.cholesky(moments[:, ::-1, ::-1])[:, ::-1, ::-1])
+        except np.linalg.LinAlgError:
+            diagonal += np.maximum(lost, np.finfo(np.float32).tiny)
+            lost = 4 * lost
 
 
 def split(values: Array, width: int) -> Array:
