@@ -8,8 +8,9 @@ composite returns its int32 accumulator, and the host requantises. Everything el
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import onnx
 import tvm
@@ -172,7 +173,11 @@ def recover_integers(
     """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
     rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)
     tables, gelus = Tables(imported), stores_gelu and not keeps_floats
-    recoveries = [each for each in _RECOVERIES if each is not recover_matmul or not float_products]
+    recoveries: list[Callable[[DataflowRewrite, relax.Binding, Requantize], bool]] = [
+        partial(each, on_host=False) if keeps_floats and each in (recover_addition, recover_elementwise) else each
+        for each in _RECOVERIES
+        if each is not recover_matmul or not float_products
+    ]
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:
             continue

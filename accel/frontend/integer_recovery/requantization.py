@@ -15,6 +15,9 @@ from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS, Roundin
 from accel.util.arrays import Float32, Float64, Int64
 
 INT32_MAX = 2**31 - 1
+HELD_BY_FLOATS = 1 << 24
+"""Up to which float32 holds every integer."""
+
 _ROUNDING = 4 * 2.0**-24  # of two scales of data, one of weights, and a division
 
 

@@ -81,10 +81,10 @@ class _Absorber:
         self._graph = LaunchGraph(module, target.contraction)
         self._prices = prices
         self._costs = LaunchCosts(self._graph, self._prices)
-        self._joins = Joins(self._graph, self._prices, self._costs)
         gemm = target.contraction
-        self._foreseen: dict[relax.Var, _Both] = {}  # as long as all before them has become as foreseen
         self._tiles = {gemm.rows, gemm.in_channels, gemm.out_channels} - {1}
+        self._joins = Joins(self._graph, self._prices, self._costs, self._tiles)
+        self._foreseen: dict[relax.Var, _Both] = {}  # as long as all before them has become as foreseen
 
     def module(self) -> ir.IRModule:
         """The module in which launches do what they can."""

@@ -4,7 +4,8 @@ Parts are stored by the launches that make them, or by programs that move them. 
 joined, they may be stored as it lies for that: in tiles, within a border.
 """
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,6 +18,8 @@ from accel.lowering.movement.movement_operators import shape_of_value, windows_o
 from accel.lowering.movement.region_prices import RegionPrices
 from accel.region.affine_view import NotAffineError
 from accel.region.kinds import VectorRegion
+
+_MOST_PIECES = 8  # of an operand
 
 
 class _Joined(NamedTuple):
@@ -31,8 +34,9 @@ class _Joined(NamedTuple):
 class Joins:
     """The concatenations of a graph."""
 
-    def __init__(self, graph: LaunchGraph, prices: RegionPrices, costs: LaunchCosts) -> None:
-        self._graph, self._prices, self._costs = graph, prices, costs
+    def __init__(self, graph: LaunchGraph, prices: RegionPrices, costs: LaunchCosts, tiles: Collection[int]) -> None:
+        """Begin with the costs of a graph; ``tiles`` are the extents of tiles, of which blocks of channels are."""
+        self._graph, self._prices, self._costs, self._tiles = graph, prices, costs, tiles
 
     def makers(self, var: relax.Var, stored: set[relax.Var]) -> Iterator[Launch]:
         """Yields the launches whose results only a concatenation reads."""
@@ -86,10 +90,12 @@ class Joins:
             var = relax.DataflowVar(f"{behind[-1].name}_part{number}", behind[-1].ty)
             if str(whole_var.name) in self._graph.nodes:
                 self._graph.nodes[str(var.name)] = self._graph.nodes[str(whole_var.name)]
-            part = self._part(operand, var, Window(shape, first, behind), stored)
-            if part is None:
+            window = Window(shape, first, behind)
+            part = self._part(operand, var, window, stored)
+            made = self._pieces(operand, var, window, stored) if part is None else [part]
+            if not made:
                 return None
-            parts.append(part)
+            parts += made
         # what is around them is there before any of them runs
         borders = {part.info.border for part in parts} - {None}
         return parts if len(borders) <= 1 else None
@@ -111,3 +117,28 @@ class Joins:
                     info = replace(info, border=info.border if fill is None else int(fill))
                     return replace(launch, var=var, region=region, info=info, changed=True)
         return next(self._costs.programs(chain, var, window), None)
+
+    def _pieces(
+        self, operand: relax.Expr, whole_part: relax.Var, window: Window, stored: set[relax.Var]
+    ) -> list[Launch]:
+        """The programs that store an operand in pieces, each in one block here and there; none if they cannot."""
+        chain, shape = self._graph.chain(operand, stored), shape_of_value(operand)
+        joined = [axis for axis, extent in enumerate(shape or ()) if extent < window.shape[axis]]
+        if chain is None or shape is None or len(joined) != 1:
+            return []
+        axis, begin = joined[0], window.first[joined[0]]
+        for tile in sorted(self._tiles):
+            ends = [at for at in range(1, shape[axis]) if at % tile == 0 or (begin + at) % tile == 0]
+            made = list[Launch]()
+            for low, high in itertools.pairwise([0, *ends, shape[axis]] if len(ends) < _MOST_PIECES else []):
+                extents, first = list(shape), [0] * len(shape)
+                extents[axis], first[axis] = high - low, low
+                var = relax.DataflowVar(f"{whole_part.name}_piece{len(made)}", whole_part.ty)
+                piece = self._costs.program_at(chain, 0, var, window, Window(tuple(extents), tuple(first)))
+                if piece is None:
+                    made.clear()
+                    break
+                made.append(piece)
+            if made:
+                return made
+        return []

@@ -14,6 +14,7 @@ from accel.frontend.integer_recovery.element_layout import layout_of_elements
 from accel.frontend.integer_recovery.int8_operands import from_int8, int8_output, to_int8, zero_point_as_int8
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import (
+    HELD_BY_FLOATS,
     INT32_MAX,
     Accumulator,
     Narrowing,
@@ -77,8 +78,13 @@ INT8_MAGNITUDE = 128
 MAX_SHIFT = 23
 
 
-def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
-    """Replaces ``binding`` and its chain by the composite ``add``; returns False if no weights fit."""
+def recover_addition(
+    rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize, *, on_host: bool = True
+) -> bool:
+    """Replaces ``binding`` and its chain by the composite ``add``; returns False if no weights fit.
+
+    What float32 does not hold is for the host, and fits where the sum may be there: ``on_host``.
+    """
     call = rewrite.graph.call(binding.var, "relax.add")
     operands = _operands(rewrite, call) if call is not None else None
     if operands is None:
@@ -88,6 +94,8 @@ def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantiz
     if found is None:
         return False
     (factors, addend), narrowing = found
+    if not on_host and INT8_MAGNITUDE * sum(factors) > HELD_BY_FLOATS:
+        return False
     nodes = rewrite.nodes([chain.root, *chain.members])
     shape = [int(size) for size in binding.var.ty.shape.values]
     laid_out = layout_of_elements(rewrite.graph, binding.var)

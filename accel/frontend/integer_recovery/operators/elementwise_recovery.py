@@ -17,6 +17,7 @@ from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAG
 from accel.frontend.integer_recovery.qdq_chains import Chain, bounds_of, follow_chain
 from accel.frontend.integer_recovery.requantization import (
     FINER,
+    HELD_BY_FLOATS,
     Accumulator,
     Narrowing,
     Requantize,
@@ -63,11 +64,16 @@ class _Combined:
     magnitude: int
 
 
-def recover_elementwise(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
-    """Replaces an elementwise operator and its chain by ``elementwise``; returns False if it is not exact."""
+def recover_elementwise(
+    rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize, *, on_host: bool = True
+) -> bool:
+    """Replaces an elementwise operator and its chain by ``elementwise``; returns False if it is not exact.
+
+    What float32 does not hold is for the host, and is one where it may be there: ``on_host``.
+    """
     call = rewrite.graph.call(binding.var)
     combined = _combined(rewrite.graph, call, requantize) if call is not None else None
-    if call is None or combined is None:
+    if call is None or combined is None or (not on_host and combined.magnitude > HELD_BY_FLOATS):
         return False
     # last, as only one operator of a run has integers ahead of it: following it from each would take its square
     chain = _chain(rewrite.graph, binding, call)

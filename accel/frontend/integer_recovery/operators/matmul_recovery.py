@@ -19,6 +19,7 @@ from accel.frontend.integer_recovery.int32_sums import as_real_numbers, balanced
 from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAGNITUDE
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import (
+    HELD_BY_FLOATS,
     INT32_MAX,
     Accumulator,
     Narrowing,
@@ -31,7 +32,6 @@ from accel.util.arrays import Int64
 
 _BYTES = ("int8", "uint8")
 _LARGEST = INT8_MAGNITUDE * INT8_MAGNITUDE  # of a product of int8
-_HELD = 1 << 24  # what float32 holds of integers
 _STACKED = "the matrices of a stack lie one behind the other"
 _COLUMNS = "what the data's zero point adds to each column is summed up beforehand"
 _ROWS = "the second operand has a zero point, and what it adds to each row is taken off the sums"
@@ -168,7 +168,7 @@ def _is_power(number: int) -> bool:
 def _is_held(product: _Product, addend: Int64) -> bool:
     """Whether float32 holds what each column adds, and ``addend`` more."""
     columns = product.sizes[1] * INT8_MAGNITUDE * abs(zero_point_as_int8(product.x))
-    return bool(columns + int(np.abs(addend).max()) <= _HELD)
+    return bool(columns + int(np.abs(addend).max()) <= HELD_BY_FLOATS)
 
 
 def _bias(rewrite: DataflowRewrite, product: _Product, w: relax.Expr, narrowing: Narrowing | None) -> relax.Expr | None:
