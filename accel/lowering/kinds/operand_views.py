@@ -16,8 +16,15 @@ from accel.region.affine_view import AffineView
 
 
 def in_views(function: tirx.PrimFunc, views: Sequence[AffineView | None]) -> tirx.PrimFunc:
-    """Returns the function over the buffers that ``views`` say, parameter by parameter; None where one is its own."""
-    viewed = {parameter: view for parameter, view in zip(function.params, views, strict=False) if view is not None}
+    """Returns the function over the buffers that ``views`` say, parameter by parameter; None where one is its own.
+
+    So is one of the same elements in the same order, whose other dimensions might cut through tiles.
+    """
+    viewed = {
+        parameter: view
+        for parameter, view in zip(function.params, views, strict=False)
+        if view is not None and not view.is_plain
+    }
     if not viewed:
         return function
     buffers = {

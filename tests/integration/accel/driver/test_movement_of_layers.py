@@ -174,3 +174,39 @@ def test_no_result_is_stored_from_within_a_block(name: str, tmp_path: Path) -> N
     report, program = ran(padded_between_layers([0, 0, 1, 0, 0, 2], ROWS, 16 + 3), name, tmp_path)
     assert report.verified is True
     assert "padded" in {node for step in between(program) if isinstance(step, HostStep) for node in step.nodes}
+
+
+def queries_and_keys_of_heads() -> onnx.ModelProto:
+    """A product whose columns are by head, and within a head queries, keys and values, as Bloom's are."""
+    wide = HEADS * HEAD
+    parts = [("Gather", ["apart", name], [f"{name}_heads"], {"axis": 3}) for name in ("query", "key")]
+    rows = [("Reshape", [f"{name}_heads", "rows"], [f"{name}_rows"], {}) for name in ("query", "key")]
+    return graph_of(
+        [
+            ("MatMul", ["x", "all"], ["joined"], {}),
+            ("Reshape", ["joined", "heads"], ["apart"], {}),
+            *parts,
+            *rows,
+            ("MatMul", ["query_rows", "first"], ["one"], {}),
+            ("MatMul", ["key_rows", "second"], ["other"], {}),
+            ("Add", ["one", "other"], ["y"], {}),
+        ],
+        {
+            "all": (wide, 3 * wide),
+            "heads": np.array([1, ROWS, HEADS, 3, HEAD]),
+            "query": np.array(0),
+            "key": np.array(1),
+            "rows": np.array([1, ROWS, wide]),
+            "first": (wide, wide),
+            "second": (wide, wide),
+        },
+        [1, ROWS, wide],
+    )
+
+
+@pytest.mark.parametrize("name", ["vta", "gemmini", "npu"])
+def test_dimensions_that_cut_through_tiles(name: str, tmp_path: Path) -> None:
+    """It would catch a result whose blocks are two by three by two, of which a tile of four is none."""
+    report, program = ran(queries_and_keys_of_heads(), name, tmp_path)
+    assert report.verified is True
+    assert not [step for step in between(program) if isinstance(step, HostStep)]
