@@ -157,15 +157,19 @@ class InputMoments:
 def _upper_factor(moments: Array, diagonal: Array, lost: Array) -> Array:
     """Returns the upper triangular root of moments [blocks, width, width], whose ``diagonal`` is a view of them.
 
-    Where means were taken off that are far larger than what varies, rounding may leave moments that none have: as much
-    as it may have ``lost`` [blocks, 1] is added until they are some.
+    Of inputs whose squares are hardly numbers, or that vary by far less than their means, rounding may leave moments
+    that none have: as much as it may have ``lost`` [blocks, 1] is added until they are some. Where they are infinite
+    nothing is told.
     """
+    width = moments.shape[1]
+    if not np.isfinite(moments).all():
+        return np.tile(np.eye(width, dtype=np.float32), (len(moments), 1, 1))
     while True:
         try:
             return np.ascontiguousarray(np.linalg.cholesky(moments[:, ::-1, ::-1])[:, ::-1, ::-1])
         except np.linalg.LinAlgError:
-            diagonal += np.maximum(lost, np.finfo(np.float32).tiny)
-            lost = 4 * lost
+            lost = 4 * np.maximum(lost, np.finfo(np.float32).tiny)
+            diagonal += lost
 
 
 def split(values: Array, width: int) -> Array:

@@ -69,6 +69,23 @@ def test_sums_are_nearer_than_with_each_weight_rounded_by_itself(inputs: int, ou
     assert 0 < feedback.left < 1
 
 
+@pytest.mark.parametrize(("mean", "spread"), [(0, 1e-22), (3e4, 1e-3), (3e4, 0), (1e25, 1e20)])
+def test_inputs_that_rounding_leaves_no_moments(mean: float, spread: float) -> None:
+    """It would catch a factor of what is not positive definite: the first model that somebody exports may vanish."""
+    random = np.random.default_rng(0)
+    graph, weight = Graph("layer"), random.standard_normal((BLOCK, 8)).astype(np.float32)
+    inputs = [graph.input("x", (400, BLOCK)), graph.constant("w", weight), graph.constant("b", np.zeros(8, np.float32))]
+    graph.output(graph.node("Gemm", "layer", inputs), (400, 8))
+    layer = find_targets(graph.model()).layers[0]
+    moments = InputMoments(layer, 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        varied = random.standard_normal((400, 4)) @ random.standard_normal((4, BLOCK))
+        moments.add((mean + spread * varied).astype(np.float32))
+        feedback = moments.feedback()
+    assert np.isfinite(feedback.factor).all()
+    assert np.abs(compensated(layer.group_rows * 40, feedback.factor) - layer.group_rows * 40).max() < 100
+
+
 def test_weights_beyond_the_range_are_clipped() -> None:
     found = compensated(np.array([[[300.0, -300.0, 1.4]]], np.float32), np.eye(3, dtype=np.float32)[None])
     assert found.tolist() == [[[127, -128, 1]]]
