@@ -57,9 +57,11 @@ def _made(nest: AffineNest, choice: OperationMatch, target: Target, first: tirx.
     fields: dict[str, Any] = {
         scalar_field(accelerator, instruction, name): tirx.const(step, "int32") for name, step in steps.items()
     }
+    tables = {table.name for table in choice.meaning.typed.statement.looked_up}
     for name, access in accesses.items():
         size = accelerator.memory(instruction.operands[name].memory).element_count
-        index = access.first_element(size)
+        # what is looked up by 0 may be in the middle of a table
+        index = simplify(tirx.floordiv(access.base, size)) if name in tables else access.first_element(size)
         fields |= {instruction_calls.operand(name): access.buffer.data, instruction_calls.index(name): index}
     for name, value in choice.scalars.items():
         fields[scalar_field(accelerator, instruction, name)] = value
