@@ -41,7 +41,7 @@ from accel.isa.family_registry import arrangement_of, family_of, reserved_bytes
 from accel.joining.joined_launches import join_launches
 from accel.joining.resident_tensors import keep_results
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.float_units import home_memory, multiplies_floats, runs_programs
+from accel.lowering.analysis.float_units import float_room, home_memory, multiplies_floats, runs_programs
 from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
@@ -113,7 +113,7 @@ def import_model(done: Quantised) -> Imported:
         stores_gelu=capabilities.stores_gelu,
         stores_softmax=partial(softmax_obstacle, capabilities) if capabilities.stores_softmax else None,
         stores_layer_norm=partial(layer_norm_obstacle, capabilities) if capabilities.stores_layer_norm else None,
-        keeps_floats=rounds_floats(job.target),
+        float_room=float_room(job.target),
         float_products=multiplies_floats(job.target) and not is_quantised(job.original),
     )
     _check_nodes(job.options.host_nodes, imported.operators)

@@ -38,6 +38,7 @@ from accel.frontend.integer_recovery.quantised_activations import Activation, qu
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.rounding_bias import LeftBias, Rounded
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
+from accel.frontend.legalize.long_rows import with_split_rows
 from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode, import_onnx, is_static_shape
 from accel.host.node_support import fault_of
 from accel.host.onnx_calls import read_onnx_call
@@ -120,7 +121,7 @@ def import_integer_model(
     requantize: Requantize = "shift",
     *,
     balances: Collection[Rounded] = (),
-    keeps_floats: bool = False,
+    float_room: int = 0,
     float_products: bool = False,
     stores_gelu: bool = False,
     stores_softmax: SoftmaxObstacle | None = None,
@@ -134,8 +135,8 @@ def import_integer_model(
             the scales want it, by integers that "multiply" before; or by a float32 "scale", rounding half to even.
         balances: the operators whose rounding, where it would be biased, is half up in every other channel and half
             down in the rest; those to which the accelerator can add a number a channel.
-        keeps_floats: whether the accelerator computes with floats, so that functions of integers stay as they are, and
-            become no tables and no integer products of the host's.
+        float_room: the floats that the accelerator has on the chip to compute with, none if it does not: functions of
+            integers stay as they are then, and become no tables and no integer products of the host's.
         float_products: whether products of two activations stay as they are, too.
         stores_gelu: whether stores compute I-BERT's integer GELU of accumulators.
         stores_softmax: why stores do not compute its softmax of rows and columns; None if they never do.
@@ -145,12 +146,13 @@ def import_integer_model(
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
     """
     signed = with_signed_activations(qdq)
-    imported = import_onnx(with_integer_movement(signed))
+    moved = with_integer_movement(signed)
+    imported = import_onnx(with_split_rows(moved, float_room) if float_room else moved)
     recovered = recover_integers(
         imported,
         requantize,
         balances=balances,
-        keeps_floats=keeps_floats,
+        keeps_floats=float_room > 0,
         float_products=float_products,
         stores_gelu=stores_gelu,
         stores_softmax=stores_softmax,

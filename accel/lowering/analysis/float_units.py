@@ -18,6 +18,13 @@ def home_memory(accelerator: Accelerator) -> str | None:
     return None
 
 
+def float_room(target: Target) -> int:
+    """Returns how many floats are on the chip at once to be computed with; 0 on a machine that has none there."""
+    name = home_memory(target.accelerator)
+    memory = None if name is None else target.accelerator.memory(name)
+    return 0 if memory is None else memory.depth * memory.element_count
+
+
 def runs_programs(target: Target) -> bool:
     """Returns whether a machine runs vector programs: it computes with floats, or looks numbers up in its memories."""
     lookups = any(meaning.typed.statement.looked_up for meaning in target.semantics)

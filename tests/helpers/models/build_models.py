@@ -10,7 +10,7 @@ from accel.driver.trials.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from accel.isa.family_registry import family_of, reserved_bytes
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.float_units import home_memory, runs_programs
+from accel.lowering.analysis.float_units import float_room, runs_programs
 from accel.lowering.codegen.program_linking import Arrange, emit
 from accel.lowering.ir.function_attributes import region_functions
 from accel.lowering.movement.absorbed_movement import absorb_movement
@@ -25,9 +25,8 @@ def imported(model: onnx.ModelProto, accelerator: Accelerator) -> ImportedModel:
     """The integer graph for an accelerator."""
     target = Target(accelerator)
     requantize, _ = requantisation(target)
-    floats = home_memory(accelerator) is not None
     balances = Capabilities.of(target).balances
-    return import_integer_model(model, requantize, balances=balances, keeps_floats=floats)
+    return import_integer_model(model, requantize, balances=balances, float_room=float_room(target))
 
 
 def lower(

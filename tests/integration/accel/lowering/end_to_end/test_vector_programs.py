@@ -95,6 +95,13 @@ def test_a_graph_of_floats(shape: tuple[int, ...], steps: tuple[tuple[str, int],
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("op", ["Softmax", "LayerNormalization", "ReduceMax"])
+def test_rows_that_do_not_fit_take_two_steps(op: str, tmp_path: Path) -> None:
+    """It would catch a row of 80,000 floats that goes to the host: the memory that they are computed in has 65,536."""
+    check((2, 80000), (("Neg", 0), (op, 1)), tmp_path)
+
+
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SHAPES, st.lists(STEPS, min_size=1, max_size=7))
 @example([2, 64, 130], [("LayerNormalization", 7), ("Softmax", 0), ("LayerNormalization", 8)])
