@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
 from accel.frontend.legalize.long_rows import with_split_rows
 from accel.frontend.onnx_model.node_origins import origins_of
+from accel.frontend.onnx_model.onnx_nodes import set_attributes
 from examples.graph import Graph
 from tests.reference.host import run_onnx
 
@@ -21,7 +23,7 @@ def model_of(op: str, shape: tuple[int, ...], opset: int, **attributes: Any) -> 
     reduces, kept = op.startswith("Reduce"), shape[:-1]
     operands = [] if op == "Softmax" or reduces else [random.standard_normal(own).astype(np.float32) for _ in range(2)]
     names = [graph.constant(f"c{place}", value) for place, value in enumerate(operands)]
-    if reduces and opset >= (13 if op == "ReduceSum" else 18):
+    if op == "ReduceSum":
         names.append(graph.constant("axes", np.array([-1])))
     elif reduces:
         attributes["axes"] = [-1]
@@ -29,6 +31,11 @@ def model_of(op: str, shape: tuple[int, ...], opset: int, **attributes: Any) -> 
     graph.output(made, shape if not reduces else (*kept, 1) if attributes.get("keepdims", 1) else kept)
     model = graph.model()
     model.opset_import[0].version = opset
+    if reduces and op != "ReduceSum" and opset >= 18:
+        (node,) = model.graph.node
+        set_attributes(node, axes=None)
+        node.input.append("axes")
+        model.graph.initializer.append(numpy_helper.from_array(np.array([-1]), "axes"))
     return model
 
 
