@@ -49,6 +49,7 @@ from accel.lowering.vector.vector_launches import PlacedProgram, with_launches
 from accel.lowering.vector.whole_floats import FLOAT, Range
 from accel.region.composite_attributes import COMPOSITE
 from accel.region.kinds import Prices, Region, VectorRegion
+from accel.region.shapes import Convolution
 from accel.region.vector_program import VectorProgram
 
 _TRIED_TILINGS = 4  # of attention over blocks of keys, that are timed
@@ -130,6 +131,7 @@ class _Placement:
         self._ranges: dict[relax.Expr, Range] = {}
         self._conditions = Conditions()
         self._reasons: dict[str, str] = {}
+        self._patched = set(self._made_into_patches())
         left_out = set[relax.Var]()
         self._place(left_out)
         while unstored := self._unstored():
@@ -144,6 +146,9 @@ class _Placement:
             if binding.var in left_out:
                 self._reasons[name] = f"no store brings what float32 holds to DRAM as {binding.var.ty.dtype}"
                 continue
+            if binding.var in self._patched:
+                self._reasons[name] = "the host lays it out as the patches of a layer, and would read what that stores"
+                continue
             if binding.var in self._in_fused:
                 if binding.var in self._fused:
                     group = self._group_of(self._fused[binding.var])
@@ -156,6 +161,27 @@ class _Placement:
                 self._take(binding)
             except (UnsaidError, UncoverableError, MisfitError) as error:
                 self._reasons[name] = str(error)
+
+    def _made_into_patches(self) -> Iterator[relax.Var]:
+        """Yields what is made of one of the model's inputs for nothing but a layer whose patches the host lays out.
+
+        Windows overlap there, or leave the image: the host would read what a launch stores, and store it again.
+        """
+        for binding in self._bindings:
+            value = binding.value
+            region = region_of(self._module[value.op]) if is_composite_call(self._module, value) else None
+            shape = region.shape if isinstance(region, Region) else None
+            window = shape.unfolded if isinstance(shape, Convolution) else None
+            if window is None or (window.kernel == window.strides and not any(window.padding)):
+                continue  # windows beside each other are addresses of loads
+            chain, at = list[relax.Var](), value.args[0]
+            while at in self._at and len(self._readers[at]) == 1 and at not in self._results:
+                chain.append(at)
+                reads = free_vars(self._bindings[self._at[at]].value)
+                if len(reads) != 1:
+                    break
+                at = reads[0]
+            yield from chain if at not in self._at else ()
 
     def _group_of(self, attention: Attention) -> Group:
         """Attention over blocks of keys as a group."""

@@ -254,3 +254,18 @@ def test_channels_in_two_blocks_are_loaded_block_by_block(tmp_path: Path) -> Non
     report, _ = ran(neck(64), load_accelerator("npu"), tmp_path)
     (requantised,) = (layer for layer in report.layers if layer.op == "vector" and "both" in layer.nodes)
     assert requantised.cycles < 1000
+
+
+def test_patches_of_an_input_are_laid_out_of_what_the_host_quantised(tmp_path: Path) -> None:
+    """It would catch a launch that quantises an image, whose patches the host reads back to lay them out."""
+    random = np.random.default_rng(0)
+    weight = numpy_helper.from_array(random.normal(size=(32, 3, 3, 3)).astype(np.float32), "w")
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="stem", pads=[1] * 4, strides=[2, 2])]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 16, 16])
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 32, 8, 8])
+    graph = helper.make_graph(nodes, "stem", [given], [made], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    report, program = ran(model, load_accelerator("npu"), tmp_path)
+    assert report.verified is True
+    assert steps_between(program) == 0
+    assert [host.op for host in report.host_ops] == ["QuantizeLinear"]
