@@ -53,10 +53,13 @@ def _of_data(
         if info is None or not info.nodes or not is_launch(module, value):
             continue
         between = [_between(each, bound, there) for each in value.args[1].fields]
-        if any(_is_layout(each.steps, bound, named) and (at_edges or each.of_results) for each in between):
-            region = region_of(module[value.args[0]])
-            assert region is not None
-            yield info.nodes[0], launch_kind(region).host_layout(region)
+        region = region_of(module[value.args[0]])
+        assert region is not None
+        done = launch_kind(region).host_layout(region)
+        alone = any(_is_layout(each.steps, bound, named) and (at_edges or each.of_results) for each in between)
+        # a vector unit could have quantised what is made into patches
+        if alone or (at_edges and done and any(each.steps for each in between)):
+            yield info.nodes[0], done
 
 
 def _is_there(module: ir.IRModule, value: relax.Expr, parts: Collection[relax.Var]) -> bool:

@@ -268,4 +268,4 @@ def test_patches_of_an_input_are_laid_out_of_what_the_host_quantised(tmp_path: P
     report, program = ran(model, load_accelerator("npu"), tmp_path)
     assert report.verified is True
     assert steps_between(program) == 0
-    assert [host.op for host in report.host_ops] == ["QuantizeLinear"]
+    assert [host.op for host in report.host_ops] == ["QuantizeLinear", "Conv"]
