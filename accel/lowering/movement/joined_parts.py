@@ -134,6 +134,8 @@ class Joins:
                 extents, first = list(shape), [0] * len(shape)
                 extents[axis], first[axis] = high - low, low
                 var = relax.DataflowVar(f"{whole_part.name}_piece{len(made)}", whole_part.ty)
+                if (node := self._graph.nodes.get(str(whole_part.name))) is not None:
+                    self._graph.nodes[str(var.name)] = node
                 piece = self._costs.program_at(chain, 0, var, window, Window(tuple(extents), tuple(first)))
                 if piece is None:
                     made.clear()

@@ -195,10 +195,10 @@ def neck(channels: int = 32) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def fire() -> onnx.ModelProto:
+def fire(left: int = 32, right: int = 64) -> onnx.ModelProto:
     """Two convolutions side by side, whose results lie in one, as SqueezeNet has them."""
     random = np.random.default_rng(0)
-    kernels = {"w": (32, 32, 1, 1), "v": (64, 32, 1, 1), "u": (32, 96, 1, 1)}
+    kernels = {"w": (left, 32, 1, 1), "v": (right, 32, 1, 1), "u": (32, left + right, 1, 1)}
     stored = [numpy_helper.from_array(random.normal(size=n).astype(np.float32), name) for name, n in kernels.items()]
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"]),
@@ -221,10 +221,11 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "neck": (neck, 0),
     "blocks": (lambda: neck(64), 0),
     "fire": (fire, 0),
+    "straddling": (lambda: fire(48, 48), 0),  # the second one's blocks begin within the first one's last
     "channels": (ends_within_a_block, 0),  # by way of a tensor that two programs make, one for each block
     "taps": (lambda: ends_within_a_block(24, 3), 0),  # whose patches would fill seven blocks, and not nine
 }
-OFTEN = ("gpt2", "channels", "pixels", "neck", "blocks", "fire", "taps")
+OFTEN = ("gpt2", "channels", "pixels", "neck", "blocks", "fire", "straddling", "taps")
 
 
 @pytest.mark.parametrize(
