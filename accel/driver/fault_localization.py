@@ -135,7 +135,13 @@ def _run_region(
     types = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
     results = [np.full([int(extent) for extent in each.shape.values], around, str(each.dtype)) for each in types]
     results = list(begun or results)
-    tensors = [tvm.runtime.tensor(np.asarray(array, order="C")) for array in (*arguments, *results)]
+    # those that lie as the function has them may have other dimensions
+    tensors = [
+        tvm.runtime.tensor(np.asarray(array, order="C").reshape([int(extent) for extent in parameter.shape]))
+        for array, parameter in zip((*arguments, *results), function.params, strict=True)
+    ]
     plain = function.with_attr("global_symbol", "region")
     tvm.compile(ir.IRModule({"region": plain}), target="llvm")["region"](*tensors)
-    return [tensor.numpy() for tensor in tensors[len(arguments) :]]
+    return [
+        tensor.numpy().reshape(result.shape) for tensor, result in zip(tensors[len(arguments) :], results, strict=True)
+    ]
