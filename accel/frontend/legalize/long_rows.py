@@ -38,28 +38,32 @@ def with_split_rows(model: onnx.ModelProto, room: int) -> onnx.ModelProto:
     """
     if not any(node.op_type in _WRITERS for node in model.graph.node):
         return model
+    shapes = known_shapes(model)
+    split = [_split(node, shapes, model, room) for node in model.graph.node]
+    if not any(split):  # as of most models, whose weights are not copied for it
+        return model
     made = onnx.ModelProto()
     made.CopyFrom(model)
     name_nodes(made)
-    shapes, graph = known_shapes(made), made.graph
+    graph, nodes = made.graph, list[onnx.NodeProto]()
     taken = {name for node in graph.node for name in (node.name, *node.input, *node.output)} | {*constants_of(graph)}
-    nodes, changed = list[onnx.NodeProto](), False
-    for node in graph.node:
-        rows = _rows_of(node, shapes, made)
-        longest = room // _rows_at_once(node)
-        parts = None if rows is None or rows[1] <= longest else _parts(rows[1], longest)
-        if rows is None or parts is None:
+    for node, shape in zip(graph.node, split, strict=True):
+        if shape is None:
             nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
             continue
-        writer = _Rows(made, node, (*rows[0], *parts), taken)
+        writer = _Rows(made, node, shape, taken)
         _WRITERS[node.op_type](writer, shapes[node.input[0]])
         nodes += writer.made
-        changed = True
-    if not changed:
-        return model
     del graph.node[:]
     graph.node.extend(nodes)
     return made
+
+
+def _split(node: onnx.NodeProto, shapes: dict[str, Shape], model: onnx.ModelProto, room: int) -> Shape | None:
+    """The shape of a node's data with its rows in parts; None of what has no rows, or has them at once."""
+    rows, longest = _rows_of(node, shapes, model), room // _rows_at_once(node)
+    parts = None if rows is None or rows[1] <= longest else _parts(rows[1], longest)
+    return None if rows is None or parts is None else (*rows[0], *parts)
 
 
 def _rows_at_once(node: onnx.NodeProto) -> int:
