@@ -1,6 +1,6 @@
 """Cycles of a region alone, for autotuning."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
@@ -57,6 +57,7 @@ class RegionTimer:
         self._target, self._kept = target, SealedCache(cache)
         self._assistant = assistant
         self._expected: dict[str, Future[LoweredBeside]] = {}
+        self._ahead: dict[str, Future[LoweredBeside]] = {}
         self._objects: dict[str, RegionObject] = {}
         self._like = LikeRegions(target)
         self._family = family_of(target.accelerator)
@@ -68,15 +69,22 @@ class RegionTimer:
         """Returns the cycles of a region; None where they cannot be said."""
         return self.times([region])[0]
 
-    def times(self, regions: Sequence[AnyRegion]) -> list[int | None]:
-        """Returns the cycles of each region as :func:`__call__` does; every second one is lowered beside, if it can."""
+    def times(self, regions: Sequence[AnyRegion], ahead: Sequence[AnyRegion] = ()) -> list[int | None]:
+        """Returns the cycles of each region as :func:`__call__` does; every second one is lowered beside, if it can.
+
+        So is one of those ``ahead``, which are likely to be asked for next, where nothing else is.
+        """
         attributes = [dump_region(region) for region in regions]
         known = {place: self._cycles.find(attribute) for place, attribute in enumerate(attributes)}
         left = [place for place, cycles in known.items() if cycles is None]
         found = {place: self._known_words(attributes[place]) for place in left}
         found |= {place: self._like_words(attributes[place]) for place in left if found[place] is None}
         new = [place for place in left if found[place] is None]
-        beside = self._lowered_beside({place: attributes[place] for place in new[1::2]})
+        beside = {place: self._ahead.pop(attributes[place]) for place in new if attributes[place] in self._ahead}
+        here = [place for place in new if place not in beside]
+        beside |= self._lowered_beside({place: attributes[place] for place in here[1::2]})
+        if here and not beside:
+            self._begin_ahead(map(dump_region, ahead))
         with ThreadPoolExecutor(len(left) or 1, "trial") as pool:  # timing runs without Python's lock
             timing = {
                 place: pool.submit(self._timed, attributes[place], words)
@@ -94,7 +102,14 @@ class RegionTimer:
         return [each if place not in timing else timing[place].result() for place, each in known.items()]
 
     def keep(self) -> None:
-        """Keeps the cycles that were timed; their code is kept already."""
+        """Keeps the cycles that were timed; their code is kept already.
+
+        What was lowered beside and not asked for is kept for later jobs, if it is there.
+        """
+        for attribute in [each for each, answer in self._ahead.items() if answer.done()]:
+            answer = self._ahead.pop(attribute).result()
+            if answer.entry is not None and answer.placed is not None:
+                self._keep(attribute, answer.entry, answer.placed)
         self._cycles.keep()
 
     def object_of(self, region: AnyRegion) -> RegionObject | None:
@@ -170,6 +185,15 @@ class RegionTimer:
             return {}
         lower, most = partial(self._assistant.lower, self._target, placed=True), TRIAL_INSTRUCTIONS + self.spare
         return {place: lower(attribute, most) for place, attribute in attributes.items()}
+
+    def _begin_ahead(self, attributes: Iterable[str]) -> None:
+        """Begin to lower the first of these that nothing is known of in another process, if there is one."""
+        for attribute in attributes:
+            known = self._cycles.find(attribute) is not None or self._known_words(attribute) is not None
+            if not known and attribute not in self._ahead and not self._like.may_find(attribute):
+                for answer in self._lowered_beside({0: attribute}).values():
+                    self._ahead[attribute] = answer
+                return
 
     def _timed(self, attribute: str, words: Words | None) -> int | None:
         """The cycles of a region's words; None where they cannot be said."""

@@ -35,10 +35,10 @@ class TrialTimer:
         self._cold = None if cold is None else Target(cold)
         self._weights = family.cache_bytes(target.accelerator) // 2 if isinstance(family, FindsInCaches) else 0
 
-    def times(self, regions: Sequence[AnyRegion]) -> list[int | None]:
-        """Returns the cycles of each region; None where they cannot be said."""
+    def times(self, regions: Sequence[AnyRegion], ahead: Sequence[AnyRegion] = ()) -> list[int | None]:
+        """Returns the cycles of each region; None where they cannot be said. Those ``ahead`` are likely to be next."""
         if self._cold is None:
-            return self._timer.times(regions)
+            return self._timer.times(regions, ahead)
         whole = [
             place
             for place, region in enumerate(regions)

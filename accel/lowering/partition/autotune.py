@@ -18,8 +18,11 @@ _MAX_TRIALS = 12
 _LEAST_GAIN = 0.002  # of the cycles of all layers, for a trial
 _AT_ONCE = 2  # trials of different layers, whatever the machine: which ones are made must not depend on it
 
-Measure = Callable[[Sequence[Region]], Sequence[int | None]]
-"""Cycles of each region as it would be compiled, or None if that would take too long to say."""
+Measure = Callable[[Sequence[Region], Sequence[Region]], Sequence[int | None]]
+"""Cycles of each region as it would be compiled, or None if that would take too long to say.
+
+It is told of regions too that it is likely to be asked for next.
+"""
 
 
 def autotune(
@@ -83,7 +86,8 @@ def _run_trials(calls: Collection["_LayerOptions"], measure: Measure, least: flo
         # what is known of one option alone says nothing, and two of a single layer are timed in the time of one
         each = most if len(urgent) == 1 and not urgent[0].known else 1
         tried = [(call, region) for call in urgent for region in call.next_ones(each)]
-        for (call, _), cycles in zip(tried, measure([region for _, region in tried]), strict=True):
+        ahead = [region for call in urgent for region in call.next_ones(each + 1)[each:]]
+        for (call, _), cycles in zip(tried, measure([region for _, region in tried], ahead), strict=True):
             call.learn(cycles)
         left -= len(tried)
 

@@ -69,6 +69,15 @@ def test_trials_beside_take_the_same_cycles(assistant: LoweringAssistant, layers
     assert bytes in map(type, beside.lowered.values())  # one was lowered there
 
 
+def test_a_trial_to_come_is_lowered_beside(assistant: LoweringAssistant, layers: list[AnyRegion]) -> None:
+    """Catches trials that wait for one another while the other process has nothing to do, or count otherwise."""
+    first, second = layers
+    timer = RegionTimer(Target(VTA), assistant=assistant)
+    cycles = [*timer.times([first], [second]), *timer.times([second])]
+    assert cycles == RegionTimer(Target(VTA)).times(layers)
+    assert isinstance(timer.lowered[dump_region(second)], bytes)  # lowered there
+
+
 def test_what_is_too_large_is_not_lowered_beside(assistant: LoweringAssistant, layers: list[AnyRegion]) -> None:
     assert assistant.lower(Target(VTA), dump_region(layers[0]), 1).result() == LoweredBeside()
 

@@ -24,7 +24,7 @@ def region(rows: int, width: int = 8) -> Region:
 def each(measure: Callable[[Region], int | None]) -> Measure:
     """Measures one region after the other."""
 
-    def all_of(regions: Sequence[Region]) -> list[int | None]:
+    def all_of(regions: Sequence[Region], _ahead: Sequence[Region]) -> list[int | None]:
         return [measure(one) for one in regions]
 
     return all_of
@@ -66,13 +66,30 @@ def test_an_estimate_that_was_right_is_not_doubted() -> None:
 def test_two_options_of_the_only_layer_in_doubt_are_measured_at_once() -> None:
     asked: list[list[Region]] = []
 
-    def measure(some: Sequence[Region]) -> list[int | None]:
+    def measure(some: Sequence[Region], _ahead: Sequence[Region]) -> list[int | None]:
         asked.append(list(some))
         return [110 - one.tiling.out_rows for one in some]
 
     options = [TilingOption(100, region(1)), TilingOption(101, region(2))]
     assert autotune({"a": options}, measure) == {"a": region(2)}
     assert asked == [[region(1), region(2)]]
+
+
+def test_it_tells_what_it_asks_for_next() -> None:
+    asked: list[Region] = []
+    told: list[Region] = []
+
+    def measure(some: Sequence[Region], ahead: Sequence[Region]) -> list[int | None]:
+        assert all(one in some for one in told)
+        told[:] = ahead
+        asked.extend(some)
+        return [110 - one.tiling.out_rows for one in some]
+
+    options = {
+        f"{width}": [TilingOption(100, region(1, width)), TilingOption(101, region(2, width))] for width in (8, 9)
+    }
+    assert autotune(options, measure) == {"8": region(2, 8), "9": region(2, 9)}
+    assert asked == [region(1, 8), region(1, 9), region(2, 8), region(2, 9)]
 
 
 def test_what_cannot_be_measured_stays_with_the_estimate() -> None:
