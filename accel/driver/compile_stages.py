@@ -34,13 +34,14 @@ from accel.driver.trials.placement import FastestPlacement
 from accel.driver.trials.region_timer import RegionTimer
 from accel.driver.trials.resident_tilings import ChoiceTrials, TriedProgram, tried_choices, words_digest
 from accel.errors import InvalidAccelerator, InvalidModel
-from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.integer_recovery.recover_integers import StoredFunctions, import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scheme
 from accel.isa.family_registry import arrangement_of, family_of, reserved_bytes
 from accel.joining.joined_launches import join_launches
 from accel.joining.resident_tensors import keep_results
 from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.epilogue_planning import clips_apart
 from accel.lowering.analysis.float_units import float_room, home_memory, multiplies_floats, runs_programs
 from accel.lowering.analysis.kept_answers import kept_answers
 from accel.lowering.codegen.program_linking import emit
@@ -110,11 +111,14 @@ def import_model(done: Quantised) -> Imported:
         done.model,
         requantize,
         balances=capabilities.balances,
-        stores_gelu=capabilities.stores_gelu,
-        stores_softmax=partial(softmax_obstacle, capabilities) if capabilities.stores_softmax else None,
-        stores_layer_norm=partial(layer_norm_obstacle, capabilities) if capabilities.stores_layer_norm else None,
+        stores=StoredFunctions(
+            gelu=capabilities.stores_gelu,
+            softmax=partial(softmax_obstacle, capabilities) if capabilities.stores_softmax else None,
+            layer_norm=partial(layer_norm_obstacle, capabilities) if capabilities.stores_layer_norm else None,
+        ),
         float_room=float_room(job.target),
         float_products=multiplies_floats(job.target) and not is_quantised(job.original),
+        clips_apart=partial(clips_apart, capabilities) if runs_programs(job.target) else None,
     )
     _check_nodes(job.options.host_nodes, imported.operators)
     _check_tensors(job.options.intermediates, job.original)

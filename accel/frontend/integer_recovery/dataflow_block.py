@@ -1,6 +1,6 @@
 """A dataflow block as a graph, and its rewriting: composites take the place of runs of bindings."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -233,6 +233,9 @@ def shape_of(expr: relax.Expr) -> list[int]:
     return [int(extent) for extent in expr.ty.shape.values]
 
 
+ClipsApart = Callable[[relax.Function], bool]
+"""Whether an accelerator clips the results of a composite better in a composite of their own."""
+
 _PLUMBING = ("QuantizeLinear", "DequantizeLinear")
 
 
@@ -240,10 +243,21 @@ class DataflowRewrite:
     """Collects the new bindings of ``main`` and the composites it calls.
 
     A variable that the rest of the graph uses keeps its identity, so nothing needs substituting.
+
+    Attributes:
+        clips_apart: whether the accelerator clips the results of a composite better in one of their own.
     """
 
-    def __init__(self, graph: Dataflow, origin: dict[str, ImportedNode], *, balances: Collection[Rounded] = ()) -> None:
+    def __init__(
+        self,
+        graph: Dataflow,
+        origin: dict[str, ImportedNode],
+        *,
+        balances: Collection[Rounded] = (),
+        clips_apart: ClipsApart | None = None,
+    ) -> None:
         self.graph = graph
+        self.clips_apart = clips_apart or (lambda _function: False)
         self.origin = dict(origin)
         self.rounding = RoundingSides(balances)
         self.replaced: set[str] = set()

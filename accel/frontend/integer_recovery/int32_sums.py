@@ -1,4 +1,4 @@
-"""What becomes of the int32 sums of a contraction: rounded without bias, requantised by the host, or float32."""
+"""What becomes of the int32 sums of a contraction: rounded without bias, clipped apart, the host's, or float32."""
 
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, shape_of
 from accel.frontend.integer_recovery.qdq_chains import Chain
 from accel.frontend.integer_recovery.requantization import Narrowing
+from accel.region.epilogue import INT8
 from accel.util.arrays import Array
 
 _IN_FLOAT = "its result is wanted in float32, which its int32 sums become"
@@ -23,6 +24,22 @@ def balanced(rewrite: DataflowRewrite, chain: Chain, found: Narrowing, channels:
     free = biased and isinstance(found.epilogue, composite_functions.ShiftEpilogue)
     offsets = rewrite.rounding.offsets("layer", found.rounding, channels, node, free=free)
     return replace(found, addend=found.addend + offsets) if offsets.any() else found
+
+
+def unclipped(narrowing: Narrowing) -> tuple[Narrowing, tuple[int, int]]:
+    """Returns the narrowing to all of int8, and the bounds that are left to :func:`clipped`."""
+    epilogue = narrowing.epilogue
+    low, high = INT8
+    return replace(narrowing, epilogue=replace(epilogue, low=low, high=high)), (epilogue.low, epilogue.high)
+
+
+def clipped(rewrite: DataflowRewrite, chain: Chain, narrow: relax.Expr, bounds: tuple[int, int]) -> relax.Expr:
+    """Returns int8 results of a contraction, clipped by a composite of its own, of the chain's relu or clip."""
+    value = rewrite.emit(narrow, chain.root, "unclipped")
+    nodes = rewrite.nodes(chain.members[chain.summed :]) or rewrite.nodes([chain.root])
+    epilogue = composite_functions.ShiftEpilogue(0, *bounds)
+    function = composite_functions.elementwise(nodes, shape_of(value), (1,), "sum", 0, epilogue)
+    return tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), [value])
 
 
 def requantised_by_host(

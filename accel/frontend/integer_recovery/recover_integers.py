@@ -19,7 +19,7 @@ from tvm.ir import IRModule
 
 from accel.errors import UnsupportedOperator
 from accel.frontend.integer_recovery.composite_functions import is_table
-from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite
+from accel.frontend.integer_recovery.dataflow_block import ClipsApart, Dataflow, DataflowRewrite
 from accel.frontend.integer_recovery.integer_movement import with_integer_movement
 from accel.frontend.integer_recovery.operators.addition_recovery import recover_addition
 from accel.frontend.integer_recovery.operators.average_pool_recovery import is_mean_of_rows, recover_average_pool
@@ -88,6 +88,24 @@ _RECOVERIES = (
 
 
 @dataclass(frozen=True)
+class StoredFunctions:
+    """The functions of accumulators that an accelerator's stores compute, in integers.
+
+    Attributes:
+        gelu: whether they compute I-BERT's GELU.
+        softmax: why they do not compute its softmax of rows and columns; None if they never do.
+        layer_norm: why they do not compute layer norm of rows and columns; None if they never do.
+    """
+
+    gelu: bool = False
+    softmax: SoftmaxObstacle | None = None
+    layer_norm: LayerNormObstacle | None = None
+
+
+NO_FUNCTIONS = StoredFunctions()
+
+
+@dataclass(frozen=True)
 class ImportedModel:
     """A model in integer arithmetic, ready to partition.
 
@@ -123,9 +141,8 @@ def import_integer_model(
     balances: Collection[Rounded] = (),
     float_room: int = 0,
     float_products: bool = False,
-    stores_gelu: bool = False,
-    stores_softmax: SoftmaxObstacle | None = None,
-    stores_layer_norm: LayerNormObstacle | None = None,
+    stores: StoredFunctions = NO_FUNCTIONS,
+    clips_apart: ClipsApart | None = None,
 ) -> ImportedModel:
     """Imports a model in QDQ form (or float: then all of it is for the host).
 
@@ -138,9 +155,8 @@ def import_integer_model(
         float_room: the floats that the accelerator has on the chip to compute with, none if it does not: functions of
             integers stay as they are then, and become no tables and no integer products of the host's.
         float_products: whether products of two activations stay as they are, too.
-        stores_gelu: whether stores compute I-BERT's integer GELU of accumulators.
-        stores_softmax: why stores do not compute its softmax of rows and columns; None if they never do.
-        stores_layer_norm: why they do not compute layer norm of rows and columns; None if they never do.
+        stores: the functions that stores compute.
+        clips_apart: whether the results of a composite are clipped in one of their own; None if they never are.
 
     Raises:
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
@@ -154,9 +170,8 @@ def import_integer_model(
         balances=balances,
         keeps_floats=float_room > 0,
         float_products=float_products,
-        stores_gelu=stores_gelu,
-        stores_softmax=stores_softmax,
-        stores_layer_norm=stores_layer_norm,
+        stores=stores,
+        clips_apart=clips_apart,
     )
     return replace(recovered, activations=quantised_activations(signed))
 
@@ -168,13 +183,13 @@ def recover_integers(
     balances: Collection[Rounded] = (),
     keeps_floats: bool = False,
     float_products: bool = False,
-    stores_gelu: bool = False,
-    stores_softmax: SoftmaxObstacle | None = None,
-    stores_layer_norm: LayerNormObstacle | None = None,
+    stores: StoredFunctions = NO_FUNCTIONS,
+    clips_apart: ClipsApart | None = None,
 ) -> ImportedModel:
     """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
-    rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)
-    tables, gelus = Tables(imported), stores_gelu and not keeps_floats
+    graph = Dataflow(imported.module["main"])
+    rewrite = DataflowRewrite(graph, imported.origin, balances=balances, clips_apart=clips_apart)
+    tables, gelus = Tables(imported), stores.gelu and not keeps_floats
     recoveries: list[Callable[[DataflowRewrite, relax.Binding, Requantize], bool]] = [
         partial(each, on_host=False) if keeps_floats and each in (recover_addition, recover_elementwise) else each
         for each in _RECOVERIES
@@ -184,10 +199,10 @@ def recover_integers(
         if binding.var.name in rewrite.replaced:
             continue
         recovered = gelus and recover_gelu_of_layer(rewrite, binding, tables)
-        if stores_softmax is not None and not keeps_floats:
-            recovered = recovered or recover_softmax(rewrite, binding, stores_softmax)
-        if stores_layer_norm is not None and not keeps_floats:
-            recovered = recovered or recover_layer_norm(rewrite, binding, stores_layer_norm)
+        if stores.softmax is not None and not keeps_floats:
+            recovered = recovered or recover_softmax(rewrite, binding, stores.softmax)
+        if stores.layer_norm is not None and not keeps_floats:
+            recovered = recovered or recover_layer_norm(rewrite, binding, stores.layer_norm)
         if not keeps_floats or not is_mean_of_rows(rewrite.graph, binding):
             recovered = recovered or any(recover(rewrite, binding, requantize) for recover in recoveries)
         if not recovered and not keeps_floats:

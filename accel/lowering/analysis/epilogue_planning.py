@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
+from tvm import relax
+
 from accel.accelerator.document import Accelerator, Operator
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import CompositeRegion, clip_bounds
+from accel.lowering.analysis.composite import CompositeRegion, clip_bounds, read_composite
 from accel.lowering.analysis.store_mismatch import store_mismatch
 from accel.region.epilogue import INT8, TENSOR_OPS, ChannelFactors, Epilogue, EpilogueOp, Relu, Shifting, Start, Steps
 
@@ -47,18 +49,25 @@ def plan_epilogue(composite: CompositeRegion, capabilities: Capabilities) -> Epi
         if whole is not None:
             return EpiloguePlan(whole)
         refused = next(reason for reason in reversed(wholes) if isinstance(reason, str))
+    loose = None if _undeclared(composite, capabilities.accelerator) else _unclipped(composite, starts, capabilities)
+    if loose is not None:
+        return EpiloguePlan(loose, refused)
     wides = [_wide(composite, start, capabilities) for start in starts]
     wide = next((found for found in wides if isinstance(found, Epilogue)), None)
     if wide is not None:
         return EpiloguePlan(wide, refused if composite.narrow else "")
     obstacle = next(reason for reason in reversed(wides) if isinstance(reason, str))
-    loose = None if _undeclared(composite, capabilities.accelerator) else _unclipped(composite, starts, capabilities)
-    if loose is not None:
-        return EpiloguePlan(loose, refused)
     without = _without_bias(composite, starts, capabilities)
     if without is not None:
         return EpiloguePlan(without, refused if composite.narrow else obstacle)
     return refused if obstacle == refused or not composite.narrow else f"{refused}; {obstacle}"
+
+
+def clips_apart(capabilities: Capabilities, function: relax.Function) -> bool:
+    """Whether all of a composite goes on the accelerator but what its results are clipped to."""
+    composite = read_composite(function)
+    plan = plan_epilogue(composite, capabilities) if composite.narrow else ""
+    return isinstance(plan, EpiloguePlan) and bool(plan.host_reason) and not plan.epilogue.wide
 
 
 def _initial_values(capabilities: Capabilities) -> tuple[Start, ...]:

@@ -19,7 +19,13 @@ from accel.frontend.integer_recovery.int8_operands import (
     to_int8,
     zero_point_as_int8,
 )
-from accel.frontend.integer_recovery.int32_sums import as_real_numbers, balanced, requantised_by_host
+from accel.frontend.integer_recovery.int32_sums import (
+    as_real_numbers,
+    balanced,
+    clipped,
+    requantised_by_host,
+    unclipped,
+)
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import (
     INT32_MAX,
@@ -171,8 +177,14 @@ def replace_layer(rewrite: DataflowRewrite, layer: IntegerContraction, found: Na
     x = _data(rewrite, layer)
     arguments = [x, relax.const(layer.weights.values), *_vectors(layer, narrowing)]
     bias = len(arguments) > 2 + (narrowing is not None and narrowing.factors is not None)
-    callee = _composite(rewrite, layer, x, narrowing, bias=bias)
+    function, bounds = _function(rewrite, layer, x, narrowing, bias=bias), None
+    if narrowing is not None and rewrite.clips_apart(function):
+        whole, bounds = unclipped(narrowing)
+        function = _function(rewrite, layer, x, whole, bias=bias)
+    callee = rewrite.composite(function, rewrite.origin[root.name], layer.macs)
     result: relax.Expr = tvm.ir.Call(callee, arguments)
+    if bounds is not None:
+        result = clipped(rewrite, layer.chain, result, bounds)
     if isinstance(found, str):
         result = _left_to_host(rewrite, layer, rewrite.emit(result, root, "acc"), found)
     elif layer.chain.output is not None:
@@ -287,15 +299,15 @@ def _data(rewrite: DataflowRewrite, layer: IntegerContraction) -> relax.Expr:
     return x
 
 
-def _composite(
+def _function(
     rewrite: DataflowRewrite,
     layer: IntegerContraction,
     x: relax.Expr,
     narrowing: Narrowing | None,
     *,
     bias: bool,
-) -> tvm.ir.GlobalVar:
-    """Add the composite function and its multiply-accumulates."""
+) -> relax.Function:
+    """The composite function."""
     epilogue = narrowing.epilogue if narrowing is not None else None
     # without the epilogue, the chain after the bias is the host's
     members = layer.chain.members if epilogue else layer.chain.members[: layer.chain.summed]
@@ -303,14 +315,12 @@ def _composite(
     shape, window = layer.weights.values.shape, layer.window
     rounds = bias and layer.bias is None and layer.chain.output is not None and int8_output(layer.chain).zero_point == 0
     if window is None:
-        function = composite_functions.dense(nodes, shape_of(x), shape, bias=bias, epilogue=epilogue, rounds=rounds)
-    else:
-        if layer.zero_point:
-            window = composite_functions.ConvolutionWindow(window.strides, (0, 0, 0, 0), window.dilation, window.groups)
-        function = composite_functions.conv2d(
-            nodes, shape_of(x), shape, window, bias=bias, epilogue=epilogue, average=layer.average, rounds=rounds
-        )
-    return rewrite.composite(function, rewrite.origin[layer.chain.root.name], layer.macs)
+        return composite_functions.dense(nodes, shape_of(x), shape, bias=bias, epilogue=epilogue, rounds=rounds)
+    if layer.zero_point:
+        window = composite_functions.ConvolutionWindow(window.strides, (0, 0, 0, 0), window.dilation, window.groups)
+    return composite_functions.conv2d(
+        nodes, shape_of(x), shape, window, bias=bias, epilogue=epilogue, average=layer.average, rounds=rounds
+    )
 
 
 def _left_to_host(rewrite: DataflowRewrite, layer: IntegerContraction, acc: relax.Var, cause: str) -> relax.Expr:

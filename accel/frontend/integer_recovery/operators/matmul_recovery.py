@@ -15,7 +15,13 @@ from tvm import relax
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor, shape_of
 from accel.frontend.integer_recovery.int8_operands import from_int8, int8_output, to_int8, zero_point_as_int8
-from accel.frontend.integer_recovery.int32_sums import as_real_numbers, balanced, requantised_by_host
+from accel.frontend.integer_recovery.int32_sums import (
+    as_real_numbers,
+    balanced,
+    clipped,
+    requantised_by_host,
+    unclipped,
+)
 from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAGNITUDE
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import (
@@ -78,19 +84,15 @@ def recover_matmul(rewrite: DataflowRewrite, binding: relax.Binding, requantize:
     if not isinstance(found, str):
         narrowing = balanced(rewrite, product.chain, found, n, biased=bool(zero_point_as_int8(product.x)))
     bias = _bias(rewrite, product, w, narrowing)
-    epilogue = narrowing.epilogue if narrowing is not None else None
-    members = product.chain.members if epilogue else ()
-    function = composite_functions.matmul(
-        rewrite.nodes([root, *members]),
-        (product.stack, m, k),
-        (product.stack, k, n),
-        bias=bias is not None,
-        epilogue=epilogue,
-        rounds=bias is not None and not zero_point_as_int8(product.x),
-    )
+    function, bounds = _function(rewrite, product, bias, narrowing), None
+    if narrowing is not None and rewrite.clips_apart(function):
+        whole, bounds = unclipped(narrowing)
+        function = _function(rewrite, product, bias, whole)
     macs = product.stack * m * k * n
     arguments = [x, w] if bias is None else [x, w, bias]
     result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[root.name], macs), arguments)
+    if bounds is not None:
+        result = clipped(rewrite, product.chain, result, bounds)
     if isinstance(found, str):
         acc = _without_rows(rewrite, product, rewrite.emit(result, root, "acc"), x)
         result = _left_to_host(rewrite, product, acc, found)
@@ -103,6 +105,21 @@ def recover_matmul(rewrite: DataflowRewrite, binding: relax.Binding, requantize:
     rewrite.origin[tail.name] = rewrite.origin[root.name]  # not the quantize
     rewrite.bind(tail, result)
     return True
+
+
+def _function(
+    rewrite: DataflowRewrite, product: _Product, bias: relax.Expr | None, narrowing: Narrowing | None
+) -> relax.Function:
+    """The composite function."""
+    m, k, n = product.sizes
+    return composite_functions.matmul(
+        rewrite.nodes([product.chain.root, *(product.chain.members if narrowing is not None else ())]),
+        (product.stack, m, k),
+        (product.stack, k, n),
+        bias=bias is not None,
+        epilogue=None if narrowing is None else narrowing.epilogue,
+        rounds=bias is not None and not zero_point_as_int8(product.x),
+    )
 
 
 def _product(rewrite: DataflowRewrite, var: relax.Var) -> _Product | None:

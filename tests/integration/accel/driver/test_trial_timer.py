@@ -54,7 +54,7 @@ def test_parts_behind_caches_find_nothing_there(monkeypatch: pytest.MonkeyPatch)
 def test_without_caches_regions_are_timed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches planning that grows by trials of parts where prices are as near as they."""
     monkeypatch.setattr(trial_timer, "_MOST_POINTS", 0)
-    monkeypatch.setattr(RegionTimer, "times", lambda _timer, regions, _ahead: [7 for _ in regions])
+    monkeypatch.setattr(RegionTimer, "times", lambda _timer, regions, _ahead=(): [7 for _ in regions])
     target = Target(load_accelerator("gemmini"))
     assert GemminiFamily().cold(target.accelerator) is None
     region = region_for(conv_model(Conv(16, 16, 8, 8)), target)
@@ -66,7 +66,7 @@ def test_where_parts_say_nothing_larger_regions_are_timed_whole(monkeypatch: pyt
     monkeypatch.setattr(trial_timer, "_MOST_POINTS", 0)
     target = Target(load_accelerator("gemmini-rocket"))
     region = region_for(dense_model(Dense(16, 1024, 512)), target)
-    monkeypatch.setattr(RegionTimer, "times", lambda _timer, regions, _ahead: [7 for _ in regions])
+    monkeypatch.setattr(RegionTimer, "times", lambda _timer, regions, _ahead=(): [7 for _ in regions])
     assert TrialTimer(RegionTimer(target), target).times([region]) == [7]
     monkeypatch.setattr(trial_timer, "_MOST_WITHOUT_PARTS", 0)
     assert TrialTimer(RegionTimer(target), target).times([region]) == [None]

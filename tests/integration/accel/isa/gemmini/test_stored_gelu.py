@@ -13,7 +13,7 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
-from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.integer_recovery.recover_integers import StoredFunctions, import_integer_model
 from accel.isa.gemmini.document.gemmini_document import gemmini_accelerator
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.region.composite_attributes import COMPOSITE, CompositeAttributes, load_attributes
@@ -68,7 +68,7 @@ def _run(model: onnx.ModelProto, x: Any, folder: Path, accelerator: Accelerator)
 
 def _attributes(model: onnx.ModelProto) -> CompositeAttributes:
     """Those of the composite that has a GELU."""
-    module = import_integer_model(model, "scale", stores_gelu=True).module
+    module = import_integer_model(model, "scale", stores=StoredFunctions(gelu=True)).module
     texts = [str(f.attrs[COMPOSITE]) for f in module.functions.values() if f.attrs is not None and COMPOSITE in f.attrs]
     (found,) = [each for each in map(load_attributes, texts) if each.scaling is not None and each.scaling.gelu]
     return found
