@@ -98,7 +98,8 @@ def host_ops(
                 reasons[name] = recurrent_reason(op, title, shared=name in shared)
                 continue
             if name not in shared and (found := _part(node, name, op, facts)):
-                why = told_of.moving(variable, found, title) or host_reason(node.name, found, title, facts)
+                why = told_of.reason(variable, found, title, shared=False)
+                why = why or host_reason(node.name, found, title, facts)
                 parts.setdefault(name, {}).update({found: why})
                 reasons[name] = composed_reason(op, parts[name])
             # a quantised operator is several steps; the one that is named after it says most

@@ -39,6 +39,7 @@ from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.rounding_bias import LeftBias, Rounded
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
 from accel.frontend.legalize.long_rows import with_split_rows
+from accel.frontend.legalize.mask_bounds import with_mask_bounds
 from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode, import_onnx, is_static_shape
 from accel.host.node_support import fault_of
 from accel.host.onnx_calls import read_onnx_call
@@ -163,7 +164,7 @@ def import_integer_model(
     """
     signed = with_signed_activations(qdq)
     moved = with_integer_movement(signed)
-    imported = import_onnx(with_split_rows(moved, float_room) if float_room else moved)
+    imported = import_onnx(with_split_rows(with_mask_bounds(moved), float_room) if float_room else moved)
     recovered = recover_integers(
         imported,
         requantize,
