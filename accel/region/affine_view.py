@@ -7,7 +7,7 @@ each atom. Reshapes, transpositions, slices, splits and broadcasts only change t
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -124,6 +124,39 @@ def whole(shape: Sequence[int]) -> "ViewBuilder":
     return ViewBuilder(tuple(shape), tuple(shape), atoms, lines)
 
 
+class Piece(NamedTuple):
+    """Runs of ``width`` elements of a tensor along an axis, so many ``apart``, the first of them at ``first``."""
+
+    axis: int
+    first: int
+    width: int
+    runs: int
+    apart: int
+
+    def view(self, shape: Sequence[int]) -> "ViewBuilder":
+        """Returns the view of a tensor of that shape that is its piece, to be taken further from the tensor."""
+        before, behind = shape[: self.axis], shape[self.axis + 1 :]
+        first = [0] * len(before) + [self.first] + [0] * len(behind)
+        rows = whole([*before, self.runs, self.width, *behind]).pitched(self.axis, self.apart)
+        return rows.sliced(shape, first, [1] * len(shape))
+
+
+def pieces(extent: int, axis: int, tile: int, offset: int) -> list[Piece]:
+    """Returns the pieces of a tensor of which each run is within one block, whichever way blocks are counted.
+
+    Blocks are of ``tile`` elements from the tensor's first one on, and where it lies ``offset`` elements behind the
+    first of a block. There are four pieces at most, whatever the extent.
+    """
+    blocks, rest = divmod(extent, tile)
+    cut, found = tile - offset % tile, list[Piece]()
+    for low, high in ((0, cut), (cut, tile)):
+        if blocks and low < high:
+            found.append(Piece(axis, low, high - low, blocks, tile))
+        if low < min(high, rest):
+            found.append(Piece(axis, blocks * tile + low, min(high, rest) - low, 1, tile))
+    return found
+
+
 @dataclass(frozen=True)
 class _Atom:
     dimension: int
@@ -164,6 +197,15 @@ class ViewBuilder:
             for line, begin, step in zip(self.lines, first, steps, strict=True)
         ]
         return replace(self, shape=tuple(shape), lines=lines)
+
+    def pitched(self, axis: int, apart: int) -> "ViewBuilder":
+        """The buffer is rows, along ``axis`` and the next one, of another in which one axis has them ``apart``."""
+        outer, inner = self.lines[axis : axis + 2]
+        steps = {atom: apart * step for atom, step in outer.steps.items()}
+        row = _Line(apart * outer.first + inner.first, steps | inner.steps)
+        extent = apart * (self.shape[axis] - 1) + self.shape[axis + 1]
+        shape = (*self.shape[:axis], extent, *self.shape[axis + 2 :])
+        return replace(self, shape=shape, lines=[*self.lines[:axis], row, *self.lines[axis + 2 :]])
 
     def broadcast(self, shape: Sequence[int]) -> "ViewBuilder":
         """The buffer is another of ``shape``, repeated along dimensions where that has extent 1, or none.

@@ -14,10 +14,11 @@ from tvm import ir, relax
 from accel.accelerator.target import Target
 from accel.lowering.movement.joined_parts import Joins
 from accel.lowering.movement.launch_costs import LaunchCosts, read_through, stored_in_order, with_view
-from accel.lowering.movement.launch_graph import Destination, Launch, LaunchGraph, Moved, Window
+from accel.lowering.movement.launch_graph import Destination, Launch, LaunchGraph, Moved
 from accel.lowering.movement.movement_operators import shape_of_value, windows_of
 from accel.lowering.movement.program_orders import result_orders
 from accel.lowering.movement.region_prices import RegionPrices
+from accel.region.affine_view import NotAffineError, Piece, pieces
 from accel.region.kinds import AnyRegion, Prices, VectorRegion
 
 
@@ -350,18 +351,21 @@ class _Absorber:
     def _in_pieces(
         self, chain: Sequence[relax.Expr], whole_var: relax.Var, middles: Sequence[int]
     ) -> Iterator[list[Launch]]:
-        """The launches that make a variable in two pieces, one of them of whole tiles, as padding fills the rest."""
+        """The launches that make a variable in pieces, each within one block where it lies and where it is read."""
         for middle in middles:
             shape = shape_of_value(chain[middle]) or ()
             for axis, extent in enumerate(shape):
-                for whole_tiles in sorted({extent - extent % tile for tile in self._tiles} - {0, extent}):
-                    parts = []
-                    for number, (first, count) in enumerate(((0, whole_tiles), (whole_tiles, extent - whole_tiles))):
-                        begun, extents = [0] * len(shape), list(shape)
-                        begun[axis], extents[axis] = first, count
-                        var = relax.DataflowVar(f"{whole_var.name}_piece{number}", whole_var.ty)
-                        piece = Window(tuple(extents), tuple(begun))
-                        parts.append(self._costs.program_at(chain, middle, var, None, piece))
-                    known = [part for part in parts if part is not None]
-                    if len(known) == len(parts):
-                        yield known
+                for tile in sorted(self._tiles):
+                    for offset in self._offsets(chain, middle, axis, tile):
+                        if made := self._costs.in_pieces(
+                            chain, middle, whole_var, None, pieces(extent, axis, tile, offset)
+                        ):
+                            yield made
+
+    def _offsets(self, chain: Sequence[relax.Expr], middle: int, axis: int, tile: int) -> list[int]:
+        """Where in a block the first element along an axis may lie, in DRAM or where it is moved to."""
+        try:
+            source, result, _ = self._graph.views_at(chain, middle, None, Piece(axis, 0, 1, 1, 1))
+        except NotAffineError:
+            return [0]
+        return sorted({0, *(first % tile for first in (*source.first, *result.first))})

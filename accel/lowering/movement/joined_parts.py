@@ -4,7 +4,6 @@ Parts are stored by the launches that make them, or by programs that move them. 
 joined, they may be stored as it lies for that: in tiles, within a border.
 """
 
-import itertools
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -16,10 +15,8 @@ from accel.lowering.movement.launch_costs import LaunchCosts, with_view
 from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Window
 from accel.lowering.movement.movement_operators import shape_of_value, windows_of
 from accel.lowering.movement.region_prices import RegionPrices
-from accel.region.affine_view import NotAffineError
+from accel.region.affine_view import NotAffineError, pieces
 from accel.region.kinds import VectorRegion
-
-_MOST_PIECES = 8  # of an operand
 
 
 class _Joined(NamedTuple):
@@ -126,21 +123,9 @@ class Joins:
         joined = [axis for axis, extent in enumerate(shape or ()) if extent < window.shape[axis]]
         if chain is None or shape is None or len(joined) != 1:
             return []
-        axis, begin = joined[0], window.first[joined[0]]
+        (axis,) = joined
         for tile in sorted(self._tiles):
-            ends = [at for at in range(1, shape[axis]) if at % tile == 0 or (begin + at) % tile == 0]
-            made = list[Launch]()
-            for low, high in itertools.pairwise([0, *ends, shape[axis]] if len(ends) < _MOST_PIECES else []):
-                extents, first = list(shape), [0] * len(shape)
-                extents[axis], first[axis] = high - low, low
-                var = relax.DataflowVar(f"{whole_part.name}_piece{len(made)}", whole_part.ty)
-                if (node := self._graph.nodes.get(str(whole_part.name))) is not None:
-                    self._graph.nodes[str(var.name)] = node
-                piece = self._costs.program_at(chain, 0, var, window, Window(tuple(extents), tuple(first)))
-                if piece is None:
-                    made.clear()
-                    break
-                made.append(piece)
-            if made:
+            parts = pieces(shape[axis], axis, tile, window.first[axis])
+            if made := self._costs.in_pieces(chain, 0, whole_part, window, parts):
                 return made
         return []

@@ -11,7 +11,7 @@ from accel.lowering.movement.launch_graph import Launch, LaunchGraph, Moved, Win
 from accel.lowering.movement.movement_operators import shape_of_value
 from accel.lowering.movement.program_orders import result_orders
 from accel.lowering.movement.region_prices import Move, RegionPrices
-from accel.region.affine_view import AffineView, NotAffineError, whole
+from accel.region.affine_view import AffineView, NotAffineError, Piece, whole
 from accel.region.kinds import AnyRegion, VectorRegion, Views
 
 MOVE = "move"
@@ -143,7 +143,7 @@ class LaunchCosts:
         middle: int,
         var: relax.Var,
         window: Window | None,
-        piece: Window | None = None,
+        piece: Piece | None = None,
     ) -> Launch | None:
         """Returns the launch that moves what is in the middle of a chain, or a piece of it; None if none does."""
         if not self._prices.may_move(str(var.ty.dtype)):
@@ -160,6 +160,26 @@ class LaunchCosts:
         info = self._graph.with_nodes(info, (*passed, var))
         info = replace(info, name=next(iter(info.nodes), str(var.name)))
         return Launch(var, region, [chain[-1]], info, None, changed=True)
+
+    def in_pieces(
+        self,
+        chain: Sequence[relax.Expr],
+        middle: int,
+        whole_var: relax.Var,
+        window: Window | None,
+        parts: Sequence[Piece],
+    ) -> list[Launch]:
+        """Returns the launches that move pieces of what is in the middle of a chain; none if one of them does not."""
+        made = list[Launch]()
+        for part in parts if len(parts) > 1 else ():
+            var = relax.DataflowVar(f"{whole_var.name}_piece{len(made)}", whole_var.ty)
+            if (node := self._graph.nodes.get(str(whole_var.name))) is not None:
+                self._graph.nodes[str(var.name)] = node
+            found = self.program_at(chain, middle, var, window, part)
+            if found is None:
+                return []
+            made.append(found)
+        return made
 
 
 def read_through(launch: Launch, moved: Mapping[int, Moved]) -> AnyRegion:

@@ -26,7 +26,7 @@ from accel.lowering.ir.function_attributes import (
 from accel.lowering.ir.host_runs import free_vars, is_launch, make_parts, rebound
 from accel.lowering.kinds.region_images import region_function
 from accel.lowering.movement.movement_operators import back, onwards, operand_of, shape_of_value, windows_of
-from accel.region.affine_view import AffineView, NotAffineError, ViewBuilder, whole
+from accel.region.affine_view import AffineView, NotAffineError, Piece, ViewBuilder, whole
 from accel.region.kinds import AnyRegion
 
 Moved = tuple[relax.Var, tuple[relax.Var, ...], AffineView]
@@ -188,7 +188,7 @@ class LaunchGraph:
         return at, tuple(passed), view.view()
 
     def views_at(
-        self, chain: Sequence[relax.Expr], middle: int, window: Window | None, piece: Window | None = None
+        self, chain: Sequence[relax.Expr], middle: int, window: Window | None, piece: Piece | None = None
     ) -> tuple[AffineView, AffineView, float | None]:
         """Returns how a tensor on the way lies in the end of a chain, and in its beginning, and what else is in that.
 
@@ -200,7 +200,7 @@ class LaunchGraph:
         shape = shape_of_value(chain[middle])
         if shape is None:
             raise NotAffineError("its shape depends on data")
-        begun = whole(shape) if piece is None else whole(piece.shape).sliced(shape, piece.first, [1] * len(shape))
+        begun = whole(shape) if piece is None else piece.view(shape)
         source = begun
         for var in chain[middle:-1]:
             source = back(self.values[var], self.values, source)

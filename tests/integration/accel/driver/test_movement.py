@@ -211,6 +211,24 @@ def fire(left: int = 32, right: int = 64) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def parted(left: int, right: int) -> onnx.ModelProto:
+    """A convolution whose channels are split, a convolution of each part, and their sum."""
+    random = np.random.default_rng(0)
+    kernels = {"w": (left + right, 32, 1, 1), "v": (32, left, 1, 1), "u": (32, right, 1, 1)}
+    stored = [numpy_helper.from_array(random.normal(size=n).astype(np.float32), name) for name, n in kernels.items()]
+    stored.append(numpy_helper.from_array(np.array([left, right]), "parts"))
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Split", ["a", "parts"], ["b", "c"], name="split", axis=1),
+        helper.make_node("Conv", ["b", "v"], ["d"]),
+        helper.make_node("Conv", ["c", "u"], ["e"]),
+        helper.make_node("Add", ["d", "e"], ["y"]),
+    ]
+    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 32, 8, 6]) for name in "xy")
+    graph = helper.make_graph(nodes, "parted", [given], [made], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "bert": (lambda: bert(layers=1, width=64, heads=2, tokens=32), 0),  # the mask, of int64, is converted before
     "vit": (lambda: vit(layers=1, width=64, heads=2, image=48), 0),
@@ -222,10 +240,12 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "blocks": (lambda: neck(64), 0),
     "fire": (fire, 0),
     "straddling": (lambda: fire(48, 48), 0),  # the second one's blocks begin within the first one's last
+    "many blocks": (lambda: fire(240, 240), 0),  # each of which begins within one, and ends within the next
+    "parted": (lambda: parted(40, 56), 0),  # the second part begins within a block
     "channels": (ends_within_a_block, 0),  # by way of a tensor that two programs make, one for each block
     "taps": (lambda: ends_within_a_block(24, 3), 0),  # whose patches would fill seven blocks, and not nine
 }
-OFTEN = ("gpt2", "channels", "pixels", "neck", "blocks", "fire", "straddling", "taps")
+OFTEN = ("gpt2", "channels", "pixels", "neck", "blocks", "fire", "straddling", "many blocks", "parted", "taps")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from accel.region.affine_view import NotAffineError, ViewBuilder, whole
+from accel.region.affine_view import NotAffineError, ViewBuilder, pieces, whole
 
 
 def factors(chance: random.Random, n: int) -> list[int]:
@@ -80,3 +82,19 @@ def test_a_row_of_all_is_plain() -> None:
     plain = whole((4, 6)).reshaped((2, 2, 6)).view()
     assert plain.is_plain
     assert not whole((4, 6)).permuted((1, 0)).view().is_plain
+
+
+@given(st.integers(1, 90), st.sampled_from([2, 8, 16, 32]), st.integers(0, 40))
+def test_pieces_are_all_elements_once_and_cross_no_block(extent: int, tile: int, offset: int) -> None:
+    """It would catch an element that no program moves, or two do, and a run that is in two blocks."""
+    numbers, found = np.arange(3 * extent * 2).reshape(3, extent, 2), list[int]()
+    parts = pieces(extent, 1, tile, offset)
+    assert len(parts) <= 4
+    for part in parts:
+        piece = part.view(numbers.shape).view().of(numbers)
+        runs = np.moveaxis(piece, 3, 0)[0, 0] // 2
+        for starts in (0, offset):
+            blocks = (runs + starts) // tile
+            assert (blocks == blocks[:, :1]).all()
+        found += piece.reshape(-1).tolist()
+    assert sorted(found) == list(range(numbers.size))
