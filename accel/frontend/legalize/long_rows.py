@@ -6,17 +6,14 @@ within each part and then over the parts; the elements are read again for what i
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
+from accel.frontend.legalize.node_writer import NodeWriter, Writing, with_written
 from accel.frontend.onnx_model.external_data import array_of
-from accel.frontend.onnx_model.node_origins import note_origin
-from accel.frontend.onnx_model.onnx_nodes import attribute_of, constants_of, name_nodes, opset_of, unique_name
+from accel.frontend.onnx_model.onnx_nodes import attribute_of, constants_of, opset_of
 from accel.frontend.onnx_model.shape_inference import Shape, known_shapes
-from accel.util.arrays import Array
 
 _LAST_SOFTMAX = 13  # the first opset in which it is along one axis
 _AXES_ARE_INPUT = {
@@ -39,24 +36,15 @@ def with_split_rows(model: onnx.ModelProto, room: int) -> onnx.ModelProto:
     if not any(node.op_type in _WRITERS for node in model.graph.node):
         return model
     shapes = known_shapes(model)
-    split = [_split(node, shapes, model, room) for node in model.graph.node]
-    if not any(split):  # as of most models, whose weights are not copied for it
-        return model
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    name_nodes(made)
-    graph, nodes = made.graph, list[onnx.NodeProto]()
-    taken = {name for node in graph.node for name in (node.name, *node.input, *node.output)} | {*constants_of(graph)}
-    for node, shape in zip(graph.node, split, strict=True):
-        if shape is None:
-            nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
-            continue
-        writer = _Rows(made, node, shape, taken)
-        _WRITERS[node.op_type](writer, shapes[node.input[0]])
-        nodes += writer.made
-    del graph.node[:]
-    graph.node.extend(nodes)
-    return made
+    return with_written(model, [_writing(node, shapes, model, room) for node in model.graph.node])
+
+
+def _writing(node: onnx.NodeProto, shapes: dict[str, Shape], model: onnx.ModelProto, room: int) -> Writing | None:
+    split = _split(node, shapes, model, room)
+    if split is None:
+        return None
+    write, shape = _WRITERS[node.op_type], shapes[node.input[0]]
+    return lambda writer: write(_Rows(writer, split), shape)
 
 
 def _split(node: onnx.NodeProto, shapes: dict[str, Shape], model: onnx.ModelProto, room: int) -> Shape | None:
@@ -107,30 +95,15 @@ def _parts(extent: int, longest: int) -> tuple[int, int] | None:
 class _Rows:
     """What becomes of a node whose rows have parts: tensors ``[*rows, parts, elements]``."""
 
-    def __init__(self, model: onnx.ModelProto, node: onnx.NodeProto, shape: Shape, taken: set[str]) -> None:
-        self.node, self.shape, self.made = node, shape, list[onnx.NodeProto]()
-        self._model, self._taken = model, taken
-
-    def emit(self, op: str, *inputs: str, name: str = "", **attributes: Any) -> str:
-        """Emits a node, and returns the name of its result."""
-        out = name or unique_name(f"{self.node.name}_{op}", self._taken)
-        label = unique_name(f"{self.node.name}_{op}_node", self._taken)
-        self.made.append(helper.make_node(op, inputs, [out], name=label, **attributes))
-        note_origin(self.made[-1], self.node)
-        return out
-
-    def constant(self, value: Array) -> str:
-        name = unique_name(f"{self.node.name}_constant", self._taken)
-        self._model.graph.initializer.append(numpy_helper.from_array(value, name))
-        return name
-
-    def reshaped(self, data: str, shape: Sequence[int], name: str = "") -> str:
-        return self.emit("Reshape", data, self.constant(np.array(shape, np.int64)), name=name)
+    def __init__(self, writer: NodeWriter, shape: Shape) -> None:
+        self.node, self.shape = writer.node, shape
+        self.emit, self.constant, self.reshaped = writer.emit, writer.constant, writer.reshaped
+        self._writer = writer
 
     def reduced(self, op: str, data: str) -> str:
         """Reduces the elements of each part, and then the parts."""
         for axis in (-1, -2):
-            if opset_of(self._model) < _AXES_ARE_INPUT[op]:
+            if self._writer.opset < _AXES_ARE_INPUT[op]:
                 data = self.emit(op, data, axes=[axis], keepdims=1)
             else:
                 data = self.emit(op, data, self.constant(np.array([axis], np.int64)), keepdims=1)
@@ -139,7 +112,7 @@ class _Rows:
     def along(self, place: int, shape: Sequence[int]) -> str:
         """An operand of the node, as it goes along its rows."""
         name = self.node.input[place]
-        known = constants_of(self._model.graph).get(name)
+        known = self._writer.value_of(name)
         return self.reshaped(name, shape) if known is None else self.constant(array_of(known).reshape(shape))
 
 

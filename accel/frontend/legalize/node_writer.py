@@ -1,0 +1,76 @@
+"""Nodes written in place of others: each is given as a function that emits what it is replaced by."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from accel.frontend.onnx_model.node_origins import note_origin
+from accel.frontend.onnx_model.onnx_nodes import constants_of, name_nodes, opset_of, unique_name
+from accel.util.arrays import Array
+
+Writing = Callable[["NodeWriter"], None]
+"""Emits what a node is replaced by; the last of it makes the node's result."""
+
+
+class NodeWriter:
+    """Emits nodes in place of one, as parts of it.
+
+    Attributes:
+        node: the one that is replaced.
+        made: what was emitted.
+    """
+
+    def __init__(self, model: onnx.ModelProto, node: onnx.NodeProto, taken: set[str]) -> None:
+        self.node, self.made = node, list[onnx.NodeProto]()
+        self._model, self._taken = model, taken
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's own operators."""
+        return opset_of(self._model)
+
+    def value_of(self, name: str) -> onnx.TensorProto | None:
+        """Returns a constant; None of all else."""
+        return constants_of(self._model.graph).get(name)
+
+    def emit(self, op: str, *inputs: str, name: str = "", **attributes: Any) -> str:
+        """Emits a node, and returns the name of its result."""
+        out = name or unique_name(f"{self.node.name}_{op}", self._taken)
+        label = unique_name(f"{self.node.name}_{op}_node", self._taken)
+        self.made.append(helper.make_node(op, inputs, [out], name=label, **attributes))
+        note_origin(self.made[-1], self.node)
+        return out
+
+    def constant(self, value: Array) -> str:
+        """Returns the name of a new constant."""
+        name = unique_name(f"{self.node.name}_constant", self._taken)
+        self._model.graph.initializer.append(numpy_helper.from_array(value, name))
+        return name
+
+    def reshaped(self, data: str, shape: Sequence[int], name: str = "") -> str:
+        """Emits a Reshape, and returns the name of its result."""
+        return self.emit("Reshape", data, self.constant(np.array(shape, np.int64)), name=name)
+
+
+def with_written(model: onnx.ModelProto, writings: Sequence[Writing | None]) -> onnx.ModelProto:
+    """Returns a copy of ``model`` with other nodes in place of those that have a writing; itself if none has."""
+    if not any(writings):  # as of most models, whose weights are not copied for it
+        return model
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    name_nodes(made)
+    graph, nodes = made.graph, list[onnx.NodeProto]()
+    taken = {name for node in graph.node for name in (node.name, *node.input, *node.output)} | {*constants_of(graph)}
+    for node, write in zip(graph.node, writings, strict=True):
+        if write is None:
+            nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
+            continue
+        writer = NodeWriter(made, node, taken)
+        write(writer)
+        nodes += writer.made
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return made
