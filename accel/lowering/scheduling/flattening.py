@@ -14,7 +14,7 @@ from accel.accelerator.target import Target
 from accel.lowering.ir.affine_nest import constant_value, nest_of, simplify
 from accel.lowering.ir.function_attributes import FIRST_PRAGMA, map_regions, region_functions
 from accel.lowering.ir.plain_loops import PLAIN_LOOPS
-from accel.lowering.ir.tir_walk import loads_of, pragma_nests, rename_buffers, scope_of
+from accel.lowering.ir.tir_walk import loads_of, rename_buffers, scope_of
 from accel.region.kinds import AnyRegion
 
 
@@ -36,21 +36,27 @@ def flatten(module: ir.IRModule, target: Target) -> ir.IRModule:
 
 
 def share_buffers_in_place(function: tirx.PrimFunc, pragmas: set[str], computes: set[str]) -> tirx.PrimFunc:
-    """Let an elementwise stage write where it read, if nobody reads the old value afterwards."""
-    nests = pragma_nests(function.body, pragmas)
+    """Let an elementwise stage write where it read, if nobody reads the old value afterwards.
+
+    The next iteration of a loop would read it, too, unless it was written within that.
+    """
+    nests = list(_nests_in_loops(function.body, pragmas, ()))
     shared: dict[tirx.Var, tirx.Var] = {}
-    for position, statement in enumerate(nests):
-        if statement.attr_key not in computes:
-            continue
+    written: dict[tirx.Var, list[tuple[tirx.Var, ...]]] = {}
+    for position, (statement, loops) in enumerate(nests):
         store = nest_of(statement.body).store
-        if any(load.source.same_as(store.buffer) for load in loads_of(store.value)):
-            continue  # it works in place as it is
-        read_later = {load.source for later in nests[position + 1 :] for load in loads_of(later)}
-        for load in loads_of(store.value):
-            other = not load.source.same_as(store.buffer)
-            if other and load.source not in read_later and _same_element(load, store):
-                shared[store.buffer] = shared.get(load.source, load.source)
-                break
+        if statement.attr_key in computes and not any(
+            load.source.same_as(store.buffer)  # it works in place as it is
+            for load in loads_of(store.value)
+        ):
+            read_later = {load.source for later, _ in nests[position + 1 :] for load in loads_of(later)}
+            for load in loads_of(store.value):
+                other = not load.source.same_as(store.buffer) and load.source not in read_later
+                anew = any(around[: len(loops)] == loops for around in written.get(load.source, []))
+                if other and anew and _same_element(load, store):
+                    shared[store.buffer] = shared.get(load.source, load.source)
+                    break
+        written.setdefault(store.buffer, []).append(loops)
     return function.with_body(_without_moves(rename_buffers(function.body, shared), computes))
 
 
