@@ -340,7 +340,11 @@ def _call(function: str, values: Sequence[Interval]) -> Interval:
         low = np.where(unbounded & (function == "recip"), -np.inf, low)
         return _rounded(low, high, _FUNCTION)
     rising = _RISING[function]
-    return _rounded(rising(first.low), rising(first.high), _FUNCTION)
+    low, high = rising(first.low), rising(first.high)
+    if function in _FROM_ZERO:  # below it they are no number
+        least, none = _FROM_ZERO[function], first.high < 0
+        low, high = np.where(none, np.nan, np.where(first.low < 0, least, low)), np.where(none, np.nan, high)
+    return _rounded(low, high, _FUNCTION)
 
 
 def _looked_up(first: int, table: Interval, at: Interval) -> Interval:
@@ -396,11 +400,12 @@ def _decided(comparison: str, left: Interval, right: Interval) -> tuple[Array, A
 
 _STEPS = {"rint": np.rint, "floor": np.floor, "ceil": np.ceil}
 _FALLING: dict[str, Callable[[Float64], Float64]] = {"rsqrt": lambda x: 1 / np.sqrt(x), "recip": lambda x: 1 / x}
+_FROM_ZERO = {"log": -np.inf, "sqrt": 0.0}  # what functions of numbers from 0 on have there
 _RISING: dict[str, Callable[[Float64], Float64]] = {
     "exp": np.exp,
     "exp2": np.exp2,
     "log": np.log,
-    "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
+    "sqrt": np.sqrt,
     "tanh": np.tanh,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "erf": error_function,

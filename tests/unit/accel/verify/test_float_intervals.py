@@ -121,6 +121,22 @@ def test_what_is_outside_is_refused_with_its_place(wrong: str) -> None:
     assert 0 < told.bound_used < 1
 
 
+@pytest.mark.parametrize("function", ["sqrt", "log", "rsqrt"])
+def test_functions_of_numbers_below_zero_are_none(function: str) -> None:
+    """It would catch a model refused for a root of less than 0, which no machine has; and one of 0 that may be less."""
+    of, x = program(f"y[a0, a1] = {function}(b[a0, a1])"), drawn(7)
+    x[0, 0, 0] = 0.0
+    with np.errstate(all="ignore"):
+        wide = x[0].astype(np.float64)
+        found = {"sqrt": np.sqrt, "log": np.log, "rsqrt": lambda each: 1 / np.sqrt(each)}[function](wide)
+    interval = bounds(of, x)
+    assert np.isnan(found).any()
+    assert interval.holds(found).all()
+    assert not interval.holds(np.where(np.isnan(found), 1.0, np.nan)).any()
+    maybe = program("b[a0, a1] = b[a0, a1] - 1.1", "b[a0, a1] = b[a0, a1] + 1.1", f"y[a0, a1] = {function}(b[a0, a1])")
+    assert bounds(maybe, x).holds(np.full((ROWS, COLUMNS), 0.0 if function == "sqrt" else found[0, 0]))[0, 0]
+
+
 def test_a_division_by_what_may_be_zero_has_no_bounds() -> None:
     of = program("r[a0] = 0.0", "r[a0] += b[a0, a1]", "b[a0, a1] = b[a0, a1] / r[a0]", "y[a0, a1] = b[a0, a1]")
     x = np.zeros((1, ROWS, COLUMNS), np.float32)
