@@ -38,6 +38,7 @@ from accel.frontend.integer_recovery.quantised_activations import Activation, qu
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.rounding_bias import LeftBias, Rounded
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
+from accel.frontend.legalize.interpolations import with_interpolations
 from accel.frontend.legalize.long_rows import with_split_rows
 from accel.frontend.legalize.mask_bounds import with_mask_bounds
 from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode, import_onnx, is_static_shape
@@ -163,7 +164,7 @@ def import_integer_model(
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
     """
     signed = with_signed_activations(qdq)
-    moved = with_integer_movement(signed)
+    moved = with_integer_movement(with_interpolations(signed) if float_room else signed)
     imported = import_onnx(with_split_rows(with_mask_bounds(moved), float_room) if float_room else moved)
     recovered = recover_integers(
         imported,

@@ -1,0 +1,70 @@
+"""Linear Resize as sums of slices, against onnxruntime's own."""
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper
+
+from accel.frontend.legalize.interpolations import with_interpolations
+from tests.reference.host import run_onnx
+
+
+def resize(shape: list[int], ratios: list[int], coordinates: str, *, by_sizes: bool) -> onnx.ModelProto:
+    """A Resize of an image."""
+    extents = [extent * ratio for extent, ratio in zip(shape, ratios, strict=True)]
+    if by_sizes:
+        inputs, given = ["x", "", "", "sizes"], numpy_helper.from_array(np.array(extents), "sizes")
+    else:
+        inputs, given = ["x", "", "scales"], numpy_helper.from_array(np.array(ratios, np.float32), "scales")
+    node = helper.make_node("Resize", inputs, ["y"], mode="linear", coordinate_transformation_mode=coordinates)
+    ends = [helper.make_tensor_value_info(name, 1, dims) for name, dims in (("x", shape), ("y", extents))]
+    graph = helper.make_graph([node], "resize", ends[:1], ends[1:], [given])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@given(
+    st.sampled_from([1, 3, 8, 20]),
+    st.lists(st.sampled_from([1, 2, 3, 4, 5, 8]), min_size=2, max_size=2),
+    st.lists(st.integers(1, 4), min_size=2, max_size=2),
+    st.sampled_from(["half_pixel", "pytorch_half_pixel", "asymmetric"]),
+    st.booleans(),
+)
+def test_sums_of_slices_are_what_it_makes(
+    channels: int, ratios: list[int], image: list[int], coordinates: str, by_sizes: bool
+) -> None:
+    """It would catch a weight at the wrong place, an end that is not the nearest, and axes that change places."""
+    model = resize([2, channels, *image], [1, 1, *ratios], coordinates, by_sizes=by_sizes)
+    made = with_interpolations(model)
+    onnx.checker.check_model(made, full_check=True)
+    assert ("Resize" in {node.op_type for node in made.graph.node}) == (ratios == [1, 1])
+    fed = {"x": np.random.default_rng(0).standard_normal((2, channels, *image)).astype(np.float32)}
+    (found,), (expected,) = run_onnx(made, fed), run_onnx(model, fed)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_what_lies_otherwise_between_other_neighbours_stays() -> None:
+    """It would catch weights that are taken to be the same between all neighbours."""
+    model = resize([1, 8, 6, 6], [1, 1, 2, 1], "align_corners", by_sizes=True)
+    assert with_interpolations(model) is model
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_quantises_it_alone_does_so_before_it_is_moved(again: bool) -> None:
+    """It would catch a node that quantises twice, or what somebody else reads as floats too."""
+    model = resize([1, 8, 3, 4], [1, 1, 2, 3], "half_pixel", by_sizes=False)
+    graph = model.graph
+    graph.initializer.extend(
+        numpy_helper.from_array(value, name) for name, value in (("s", np.float32(0.02)), ("z", np.int8(3)))
+    )
+    graph.node.append(helper.make_node("QuantizeLinear", ["y", "s", "z"], ["q"]))
+    (floats,) = graph.output
+    graph.output.append(helper.make_tensor_value_info("q", 3, [1, 8, 6, 12]))
+    if not again:
+        graph.output.remove(floats)
+    made = with_interpolations(model)
+    onnx.checker.check_model(made, full_check=True)
+    assert (made.graph.node[-1].op_type == "Transpose") is not again
+    fed = {"x": np.random.default_rng(0).standard_normal((1, 8, 3, 4)).astype(np.float32)}
+    assert (run_onnx(made, fed)[-1] == run_onnx(model, fed)[-1]).all()
