@@ -14,7 +14,7 @@ from accel.accelerator.target import Target
 from accel.lowering.ir.affine_nest import constant_value, nest_of, simplify
 from accel.lowering.ir.function_attributes import FIRST_PRAGMA, map_regions, region_functions
 from accel.lowering.ir.plain_loops import PLAIN_LOOPS
-from accel.lowering.ir.tir_walk import loads_of, rename_buffers, scope_of
+from accel.lowering.ir.tir_walk import collect, loads_of, rename_buffers, scope_of
 from accel.region.kinds import AnyRegion
 
 
@@ -44,20 +44,23 @@ def share_buffers_in_place(function: tirx.PrimFunc, pragmas: set[str], computes:
     shared: dict[tirx.Var, tirx.Var] = {}
     written: dict[tirx.Var, list[tuple[tirx.Var, ...]]] = {}
     for position, (statement, loops) in enumerate(nests):
-        store = nest_of(statement.body).store
-        if statement.attr_key in computes and not any(
-            load.source.same_as(store.buffer)  # it works in place as it is
-            for load in loads_of(store.value)
-        ):
+        store = nest_of(statement.body).store if statement.attr_key in computes else None
+        if store is not None and not any(load.source.same_as(store.buffer) for load in loads_of(store.value)):
             read_later = {load.source for later, _ in nests[position + 1 :] for load in loads_of(later)}
             for load in loads_of(store.value):
                 other = not load.source.same_as(store.buffer) and load.source not in read_later
-                anew = any(around[: len(loops)] == loops for around in written.get(load.source, []))
+                anew = any(_begins(around, loops) for around in written.get(load.source, []))
                 if other and anew and _same_element(load, store):
                     shared[store.buffer] = shared.get(load.source, load.source)
                     break
-        written.setdefault(store.buffer, []).append(loops)
+        for each in collect(statement, tirx.BufferStore):
+            written.setdefault(each.buffer, []).append(loops)
     return function.with_body(_without_moves(rename_buffers(function.body, shared), computes))
+
+
+def _begins(loops: tuple[tirx.Var, ...], outer: tuple[tirx.Var, ...]) -> bool:
+    """Whether loops begin with all of the outer ones."""
+    return len(loops) >= len(outer) and all(one.same_as(other) for one, other in zip(loops, outer, strict=False))
 
 
 def begin_by_overwriting(function: tirx.PrimFunc, gemm: Contraction) -> tirx.PrimFunc:
