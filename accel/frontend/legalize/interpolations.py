@@ -26,7 +26,7 @@ def with_interpolations(model: onnx.ModelProto) -> onnx.ModelProto:
     """Returns ``model`` with sums in place of what is enlarged linearly by whole numbers; itself if nothing is."""
     if not any(node.op_type == "Resize" for node in model.graph.node):
         return model
-    shapes, constants = known_shapes(model), constants_of(model.graph)
+    shapes, constants = known_shapes(model, onnx.TensorProto.FLOAT), constants_of(model.graph)
     readers: dict[str, list[onnx.NodeProto | None]] = {value.name: [None] for value in model.graph.output}
     for node in model.graph.node:
         for name in node.input:

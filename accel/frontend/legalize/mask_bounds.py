@@ -24,6 +24,7 @@ _MOVES = (
     "Expand", "Flatten", "Gather", "GatherND", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose",
     "Unsqueeze",
 )  # fmt: skip
+_LARGE = 1 << 20  # elements of a mask whose gathers are not looked into
 _LOGIC = ("And", "Not", "Or", "Xor")
 _COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -142,13 +143,14 @@ class _Masks:
             return None
         self._shapes = self._shapes or known_shapes(self._model)
         shape = self._shapes.get(node.input[0])
-        if not shape:
+        if not shape or math.prod(shape) > _LARGE:
             return None
         numbers, at = np.arange(math.prod(shape)).reshape(shape), array_of(places)
         if node.op_type == "Gather":
-            found = numbers.take(at, attribute_of(node, "axis", 0))
+            found = numbers.take(at, attribute_of(node, "axis", 0), mode="clip")
         elif attribute_of(node, "batch_dims", 0) == 0:
-            found = numbers[tuple(np.moveaxis(at, -1, 0))]
+            inside = np.clip(at, 0, np.array(shape[: at.shape[-1]]) - 1)
+            found = numbers[tuple(np.moveaxis(inside, -1, 0))]
         else:
             return None
         whole = found.size == numbers.size and bool((found.reshape(-1) == numbers.reshape(-1)).all())

@@ -254,13 +254,14 @@ def _depends_on_data(node: onnx.NodeProto, name: str, info: onnx.ValueInfoProto)
     )
 
 
-def known_shapes(model: onnx.ModelProto) -> dict[str, Shape]:
-    """Returns the static shapes of a valid model's tensors, by name."""
+def known_shapes(model: onnx.ModelProto, kind: int | None = None) -> dict[str, Shape]:
+    """Returns the static shapes of a valid model's tensors, by name; ``kind``: those of such elements alone."""
+    kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
     shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     for name, info in _infer(without_weights(model), strict=False).types.items():
         if is_static(info):
-            shapes[name] = extents_of(info)
-    return shapes
+            shapes[name], kinds[name] = extents_of(info), info.type.tensor_type.elem_type
+    return {name: shape for name, shape in shapes.items() if kind in (None, kinds[name])}
 
 
 def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -68,3 +68,11 @@ def test_what_quantises_it_alone_does_so_before_it_is_moved(again: bool) -> None
     assert (made.graph.node[-1].op_type == "Transpose") is not again
     fed = {"x": np.random.default_rng(0).standard_normal((1, 8, 3, 4)).astype(np.float32)}
     assert (run_onnx(made, fed)[-1] == run_onnx(model, fed)[-1]).all()
+
+
+def test_integers_that_are_enlarged_stay() -> None:
+    """It would catch floats that are multiplied with an image of bytes, which is no model."""
+    model = resize([1, 8, 3, 4], [1, 1, 2, 2], "half_pixel", by_sizes=False)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    assert with_interpolations(model) is model
