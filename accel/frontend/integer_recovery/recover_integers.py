@@ -41,6 +41,7 @@ from accel.frontend.integer_recovery.signed_activations import with_signed_activ
 from accel.frontend.legalize.interpolations import with_interpolations
 from accel.frontend.legalize.long_rows import with_split_rows
 from accel.frontend.legalize.mask_bounds import with_mask_bounds
+from accel.frontend.legalize.mirrored_padding import with_mirrored_padding
 from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode, import_onnx, is_static_shape
 from accel.host.node_support import fault_of
 from accel.host.onnx_calls import read_onnx_call
@@ -165,7 +166,9 @@ def import_integer_model(
     """
     signed = with_signed_activations(qdq)
     moved = with_integer_movement(with_interpolations(signed) if float_room else signed)
-    imported = import_onnx(with_split_rows(with_mask_bounds(moved), float_room) if float_room else moved)
+    if float_room:
+        moved = with_split_rows(with_mask_bounds(with_mirrored_padding(moved)), float_room)
+    imported = import_onnx(moved)
     recovered = recover_integers(
         imported,
         requantize,

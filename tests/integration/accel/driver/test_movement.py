@@ -229,6 +229,22 @@ def parted(left: int, right: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def mirrored() -> onnx.ModelProto:
+    """Two convolutions, of which the second one reads an image that is padded with what mirrors it."""
+    random = np.random.default_rng(0)
+    kernels = {"w": (32, 32, 1, 1), "v": (32, 32, 3, 3)}
+    stored = [numpy_helper.from_array(random.normal(size=n).astype(np.float32), name) for name, n in kernels.items()]
+    stored.append(numpy_helper.from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1]), "pads"))
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Pad", ["a", "pads"], ["b"], name="pad", mode="reflect"),
+        helper.make_node("Conv", ["b", "v"], ["y"]),
+    ]
+    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 32, 8, 6]) for name in "xy")
+    graph = helper.make_graph(nodes, "mirrored", [given], [made], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "bert": (lambda: bert(layers=1, width=64, heads=2, tokens=32), 0),  # the mask, of int64, is converted before
     "vit": (lambda: vit(layers=1, width=64, heads=2, image=48), 0),
@@ -236,6 +252,7 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "llama": (lambda: llama_block(width=128, heads=4, groups=2, tokens=32), 0),
     "pixels": (pixels, 0),
     "padded": (padded_with_ones, 0),
+    "mirrored": (mirrored, 0),
     "neck": (neck, 0),
     "blocks": (lambda: neck(64), 0),
     "fire": (fire, 0),
@@ -245,7 +262,19 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "channels": (ends_within_a_block, 0),  # by way of a tensor that two programs make, one for each block
     "taps": (lambda: ends_within_a_block(24, 3), 0),  # whose patches would fill seven blocks, and not nine
 }
-OFTEN = ("gpt2", "channels", "pixels", "neck", "blocks", "fire", "straddling", "many blocks", "parted", "taps")
+OFTEN = (
+    "gpt2",
+    "channels",
+    "pixels",
+    "mirrored",
+    "neck",
+    "blocks",
+    "fire",
+    "straddling",
+    "many blocks",
+    "parted",
+    "taps",
+)
 
 
 @pytest.mark.parametrize(
