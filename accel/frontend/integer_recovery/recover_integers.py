@@ -38,6 +38,7 @@ from accel.frontend.integer_recovery.quantised_activations import Activation, qu
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.rounding_bias import LeftBias, Rounded
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
+from accel.frontend.legalize.channel_windows import with_channel_windows
 from accel.frontend.legalize.interpolations import with_interpolations
 from accel.frontend.legalize.long_rows import with_split_rows
 from accel.frontend.legalize.mask_bounds import with_mask_bounds
@@ -167,7 +168,9 @@ def import_integer_model(
     signed = with_signed_activations(qdq)
     moved = with_integer_movement(with_interpolations(signed) if float_room else signed)
     if float_room:
-        moved = with_split_rows(with_mask_bounds(with_mirrored_padding(moved)), float_room)
+        for said_otherwise in (with_mirrored_padding, with_mask_bounds, with_channel_windows):
+            moved = said_otherwise(moved)
+        moved = with_split_rows(moved, float_room)
     imported = import_onnx(moved)
     recovered = recover_integers(
         imported,

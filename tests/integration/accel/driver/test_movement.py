@@ -229,19 +229,15 @@ def parted(left: int, right: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def mirrored() -> onnx.ModelProto:
-    """Two convolutions, of which the second one reads an image that is padded with what mirrors it."""
+def between(node: onnx.NodeProto, kernel: int = 1) -> onnx.ModelProto:
+    """Two convolutions, of which the second one reads ``b``, which a node makes of ``a``."""
     random = np.random.default_rng(0)
-    kernels = {"w": (32, 32, 1, 1), "v": (32, 32, 3, 3)}
+    kernels = {"w": (32, 32, 1, 1), "v": (32, 32, kernel, kernel)}
     stored = [numpy_helper.from_array(random.normal(size=n).astype(np.float32), name) for name, n in kernels.items()]
     stored.append(numpy_helper.from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1]), "pads"))
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["a"]),
-        helper.make_node("Pad", ["a", "pads"], ["b"], name="pad", mode="reflect"),
-        helper.make_node("Conv", ["b", "v"], ["y"]),
-    ]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), node, helper.make_node("Conv", ["b", "v"], ["y"])]
     given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 32, 8, 6]) for name in "xy")
-    graph = helper.make_graph(nodes, "mirrored", [given], [made], stored)
+    graph = helper.make_graph(nodes, "between", [given], [made], stored)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -252,7 +248,8 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto], int]] = {
     "llama": (lambda: llama_block(width=128, heads=4, groups=2, tokens=32), 0),
     "pixels": (pixels, 0),
     "padded": (padded_with_ones, 0),
-    "mirrored": (mirrored, 0),
+    "mirrored": (lambda: between(helper.make_node("Pad", ["a", "pads"], ["b"], "pad", mode="reflect"), 3), 0),
+    "responses": (lambda: between(helper.make_node("LRN", ["a"], ["b"], "lrn", size=5, alpha=0.1)), 0),
     "neck": (neck, 0),
     "blocks": (lambda: neck(64), 0),
     "fire": (fire, 0),
