@@ -114,8 +114,8 @@ class ImportedModel:
     """A model in integer arithmetic, ready to partition.
 
     ``module`` has ``main`` (one dataflow block) and the composites. ``host_nodes`` gives, for each variable
-    of ``main`` that is not bound to an accelerable composite, the ONNX node it came from; its names are also
-    the attribute :data:`HOST_NODES` of ``main``, JSON. ``operators`` gives the operator of each node by its
+    of ``main`` that is not bound to an accelerable composite, the ONNX node it came from; the names of the user's nodes
+    are also the attribute :data:`HOST_NODES` of ``main``, JSON. ``operators`` gives the operator of each node by its
     name, ``macs`` the multiply-accumulates of each composite that has any, also its attribute ``macs``. ``causes``
     gives, for some variables that the host prepares data or finishes results in, the reason, and ``refusals`` why some
     nodes, by name, are none of the integers that the accelerator has for such functions. ``model`` has the nodes
@@ -291,7 +291,7 @@ def _annotated(module: IRModule, host: dict[str, ImportedNode], macs: dict[str, 
     """The module with what later stages want to know of the model as attributes."""
     for variable, function in list(module.functions.items()):
         if variable.name_hint == "main":
-            names = {variable: node.name for variable, node in host.items()}
+            names = {variable: node.of_the_user for variable, node in host.items()}
             module.update_func(variable, function.with_attr(HOST_NODES, json.dumps(names)))
         elif variable.name_hint in macs:
             module.update_func(variable, function.with_attr("macs", macs[variable.name_hint]))

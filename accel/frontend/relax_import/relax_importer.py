@@ -45,6 +45,11 @@ class ImportedNode:
     covers: tuple[str, ...]
     macs: int | None = None
 
+    @property
+    def of_the_user(self) -> str:
+        """The name of the user's node that it is, or a part of."""
+        return self.name if self.name in self.covers or not self.covers else self.covers[0]
+
 
 @dataclass(frozen=True)
 class ImportedCall:
