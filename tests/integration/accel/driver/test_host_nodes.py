@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
@@ -13,6 +14,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Launches, Options
 from accel.errors import InvalidAccelerator, InvalidModel
 from examples.single import Conv, conv_model
+from tests.integration.accel.driver.test_movement import between
 from tests.integration.accel.lowering.partition.test_residual import block
 
 VTA = load_accelerator("vta")
@@ -39,6 +41,17 @@ def test_a_node_that_the_model_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(InvalidModel, match="no node 'cnov'") as caught:
         run_model(model, VTA, Options(host_nodes=("conv", "cnov")), tmp_path)
     assert caught.value.field == "options.host_nodes[1]"
+
+
+@pytest.mark.parametrize("left", [(), ("lrn",)])
+def test_a_node_that_is_said_in_parts_is_one(left: tuple[str, ...], tmp_path: Path) -> None:
+    """It would catch parts under names that the model does not have, which an option cannot name either."""
+    model = between(helper.make_node("LRN", ["a"], ["b"], "lrn", size=3))
+    report = run_model(model.SerializeToString(), load_accelerator("npu"), Options(host_nodes=left), tmp_path)
+    assert report.verified
+    told = {node for layer in report.layers for node in layer.nodes}, {each.node for each in report.host_ops}
+    assert ["lrn" in each for each in told] == [not left, bool(left)]
+    assert not any("_node" in name for name in set.union(*told))
 
 
 LAUNCH = 1_000_000.0  # cycles of the host's, so that a small layer is its own
