@@ -38,11 +38,11 @@ from accel.frontend.integer_recovery.quantised_activations import Activation, qu
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.rounding_bias import LeftBias, Rounded
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
-from accel.frontend.legalize.channel_windows import with_channel_windows
-from accel.frontend.legalize.interpolations import with_interpolations
-from accel.frontend.legalize.long_rows import with_split_rows
-from accel.frontend.legalize.mask_bounds import with_mask_bounds
-from accel.frontend.legalize.mirrored_padding import with_mirrored_padding
+from accel.frontend.legalize.vector_units.channel_windows import with_channel_windows
+from accel.frontend.legalize.vector_units.interpolations import with_interpolations
+from accel.frontend.legalize.vector_units.long_rows import with_split_rows
+from accel.frontend.legalize.vector_units.mask_bounds import with_mask_bounds
+from accel.frontend.legalize.vector_units.mirrored_padding import with_mirrored_padding
 from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode, import_onnx, is_static_shape
 from accel.host.node_support import fault_of
 from accel.host.onnx_calls import read_onnx_call

@@ -4,11 +4,11 @@ What loads and stores move are affine maps, and padding of these kinds is none; 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-import numpy as np
 import onnx
 
-from accel.frontend.legalize.node_writer import NodeWriter, Writing, with_written
+from accel.frontend.legalize.vector_units.node_writer import NodeWriter, Writing, with_written
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, constants_of
 from accel.frontend.onnx_model.shape_inference import Shape, known_shapes
@@ -61,10 +61,7 @@ def _write(writer: NodeWriter, shape: Shape, widths: _Widths, parts: _Parts) -> 
     """Emit the padding, axis by axis."""
     data = writer.node.input[0]
     for number, (axis, (before, behind)) in enumerate(widths.items()):
-
-        def elements(begin: int, end: int, *, data: str = data, axis: int = axis) -> str:
-            return writer.emit("Slice", data, *(writer.constant(np.array([each])) for each in (begin, end, axis)))
-
+        elements = partial(writer.sliced, data, axis)
         name = writer.node.output[0] if number == len(widths) - 1 else ""
         ahead, after = parts(elements, shape[axis], before, behind)
         data = writer.emit("Concat", *ahead, data, *after, name=name, axis=axis)

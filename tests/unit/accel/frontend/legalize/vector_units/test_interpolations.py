@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
-from accel.frontend.legalize.interpolations import with_interpolations
+from accel.frontend.legalize.vector_units.interpolations import with_interpolations
 from tests.reference.host import run_onnx
 
 

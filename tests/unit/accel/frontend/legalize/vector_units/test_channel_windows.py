@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.frontend.legalize.channel_windows import with_channel_windows
+from accel.frontend.legalize.vector_units.channel_windows import with_channel_windows
 from examples.graph import Graph
 from tests.reference.host import run_onnx
 

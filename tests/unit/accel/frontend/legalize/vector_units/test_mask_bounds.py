@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from accel.frontend.legalize.mask_bounds import with_mask_bounds
+from accel.frontend.legalize.vector_units.mask_bounds import with_mask_bounds
 from tests.reference.host import run_onnx
 
 SHAPE = [2, 1, 3, 4]

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from accel.frontend.legalize.long_rows import with_split_rows
+from accel.frontend.legalize.vector_units.long_rows import with_split_rows
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import set_attributes
 from examples.graph import Graph

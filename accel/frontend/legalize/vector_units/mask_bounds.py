@@ -32,7 +32,8 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorPro
 
 def with_mask_bounds(model: onnx.ModelProto) -> onnx.ModelProto:
     """Returns ``model`` with bounds in place of such bools: a copy, or itself if they select nothing."""
-    if not any(node.op_type in ("Where", "Cast") for node in model.graph.node):
+    integers = any(value.type.tensor_type.elem_type not in _FLOATS for value in model.graph.input)
+    if not integers or not any(node.op_type in ("Where", "Cast") for node in model.graph.node):
         return model
     masks = _Masks(model)
     masks.read()

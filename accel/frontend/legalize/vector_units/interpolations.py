@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from accel.frontend.legalize.node_writer import NodeWriter, Writing, with_written
+from accel.frontend.legalize.vector_units.node_writer import NodeWriter, Writing, with_written
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, constants_of
 from accel.frontend.onnx_model.shape_inference import Shape, known_shapes
@@ -178,7 +178,7 @@ def _parts(
     """
 
     def elements(begin: int, end: int) -> str:
-        return writer.emit("Slice", data, *(writer.constant(np.array([each])) for each in (begin, end, place)))
+        return writer.sliced(data, place, begin, end)
 
     def again(at: int, count: int) -> str:
         wide = [*extents[:place], count, *extents[place + 1 :]]

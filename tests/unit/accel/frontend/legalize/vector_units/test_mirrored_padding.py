@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
-from accel.frontend.legalize.mirrored_padding import with_mirrored_padding
+from accel.frontend.legalize.vector_units.mirrored_padding import with_mirrored_padding
 from tests.reference.host import run_onnx
 
 SHAPE = [2, 5, 4, 6]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
-from accel.frontend.legalize.node_writer import NodeWriter, Writing, with_written
+from accel.frontend.legalize.vector_units.node_writer import NodeWriter, Writing, with_written
 from accel.frontend.onnx_model.onnx_nodes import attribute_of
 from accel.frontend.onnx_model.shape_inference import Shape, known_shapes
 
@@ -43,8 +43,7 @@ def _write(writer: NodeWriter, shape: Shape, size: int) -> None:
     squares = writer.emit("Pad", writer.emit("Mul", data, data), writer.constant(pads))
     total = ""
     for first in range(size):
-        numbers = (first, first + shape[_CHANNELS], _CHANNELS)
-        part = writer.emit("Slice", squares, *(writer.constant(np.array([each])) for each in numbers))
+        part = writer.sliced(squares, _CHANNELS, first, first + shape[_CHANNELS])
         total = writer.emit("Add", total, part) if total else part
 
     def number(value: float) -> str:
