@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from accel.util.arrays import Words
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 
 _BYTES = 8  # of an element of words
+_Key = TypeVar("_Key")
 _FEW = 1 << 13  # instructions whose words are noted beside what else a job asks
 
 
@@ -179,7 +181,7 @@ class RegionTimer:
             self._like.add(attribute, partial(entered_region, attribute, answer.entry, self._target))
         return answer.entry
 
-    def _lowered_beside(self, attributes: Mapping[int, str]) -> dict[int, Future[LoweredBeside]]:
+    def _lowered_beside(self, attributes: Mapping[_Key, str]) -> dict[_Key, Future[LoweredBeside]]:
         """Begin to lower regions in another process, if there is one."""
         if self._assistant is None:
             return {}
@@ -191,8 +193,7 @@ class RegionTimer:
         for attribute in attributes:
             known = self._cycles.find(attribute) is not None or self._known_words(attribute) is not None
             if not known and attribute not in self._ahead and not self._like.may_find(attribute):
-                for answer in self._lowered_beside({0: attribute}).values():
-                    self._ahead[attribute] = answer
+                self._ahead |= self._lowered_beside({attribute: attribute})
                 return
 
     def _timed(self, attribute: str, words: Words | None) -> int | None:

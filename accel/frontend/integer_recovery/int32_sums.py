@@ -1,5 +1,6 @@
 """What becomes of the int32 sums of a contraction: rounded without bias, clipped apart, the host's, or float32."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import tvm
@@ -26,11 +27,19 @@ def balanced(rewrite: DataflowRewrite, chain: Chain, found: Narrowing, channels:
     return replace(found, addend=found.addend + offsets) if offsets.any() else found
 
 
-def unclipped(narrowing: Narrowing) -> tuple[Narrowing, tuple[int, int]]:
-    """Returns the narrowing to all of int8, and the bounds that are left to :func:`clipped`."""
-    epilogue = narrowing.epilogue
-    low, high = INT8
-    return replace(narrowing, epilogue=replace(epilogue, low=low, high=high)), (epilogue.low, epilogue.high)
+def stored_composite(
+    rewrite: DataflowRewrite, narrowing: Narrowing | None, composite: Callable[[Narrowing | None], relax.Function]
+) -> tuple[relax.Function, tuple[int, int] | None]:
+    """Returns a composite that ends in a narrowing, and the bounds that are left to :func:`clipped`, if any are.
+
+    ``composite`` makes it of a narrowing; of one to all of int8 where the accelerator clips the results apart.
+    """
+    function = composite(narrowing)
+    if narrowing is None or not rewrite.clips_apart(function):
+        return function, None
+    epilogue, (low, high) = narrowing.epilogue, INT8
+    whole = replace(narrowing, epilogue=replace(epilogue, low=low, high=high))
+    return composite(whole), (epilogue.low, epilogue.high)
 
 
 def clipped(rewrite: DataflowRewrite, chain: Chain, narrow: relax.Expr, bounds: tuple[int, int]) -> relax.Expr:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from accel.frontend.integer_recovery.int32_sums import (
     balanced,
     clipped,
     requantised_by_host,
-    unclipped,
+    stored_composite,
 )
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import (
@@ -177,10 +178,7 @@ def replace_layer(rewrite: DataflowRewrite, layer: IntegerContraction, found: Na
     x = _data(rewrite, layer)
     arguments = [x, relax.const(layer.weights.values), *_vectors(layer, narrowing)]
     bias = len(arguments) > 2 + (narrowing is not None and narrowing.factors is not None)
-    function, bounds = _function(rewrite, layer, x, narrowing, bias=bias), None
-    if narrowing is not None and rewrite.clips_apart(function):
-        whole, bounds = unclipped(narrowing)
-        function = _function(rewrite, layer, x, whole, bias=bias)
+    function, bounds = stored_composite(rewrite, narrowing, partial(_function, rewrite, layer, x, bias=bias))
     callee = rewrite.composite(function, rewrite.origin[root.name], layer.macs)
     result: relax.Expr = tvm.ir.Call(callee, arguments)
     if bounds is not None:

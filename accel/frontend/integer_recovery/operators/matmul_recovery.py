@@ -7,6 +7,7 @@ it off the sums.
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import tvm
@@ -20,7 +21,7 @@ from accel.frontend.integer_recovery.int32_sums import (
     balanced,
     clipped,
     requantised_by_host,
-    unclipped,
+    stored_composite,
 )
 from accel.frontend.integer_recovery.operators.addition_recovery import INT8_MAGNITUDE
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
@@ -84,10 +85,7 @@ def recover_matmul(rewrite: DataflowRewrite, binding: relax.Binding, requantize:
     if not isinstance(found, str):
         narrowing = balanced(rewrite, product.chain, found, n, biased=bool(zero_point_as_int8(product.x)))
     bias = _bias(rewrite, product, w, narrowing)
-    function, bounds = _function(rewrite, product, bias, narrowing), None
-    if narrowing is not None and rewrite.clips_apart(function):
-        whole, bounds = unclipped(narrowing)
-        function = _function(rewrite, product, bias, whole)
+    function, bounds = stored_composite(rewrite, narrowing, partial(_function, rewrite, product, bias))
     macs = product.stack * m * k * n
     arguments = [x, w] if bias is None else [x, w, bias]
     result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[root.name], macs), arguments)
