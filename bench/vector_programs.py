@@ -134,7 +134,9 @@ def measure(case: str, model: onnx.ModelProto, target: Target) -> list[Measured]
     family, arranged = family_of(accelerator), arrangement_of(accelerator)
     loaded = load_model(model.SerializeToString(), axes=options.axes)
     made_from = provenance(NO_SOURCES, accelerator, {})
-    job = CompilationInputs(target, options, loaded.info, loaded.model, None, {}, made_from, traces_passes=False)
+    job = CompilationInputs(
+        accelerator, target, options, loaded.info, loaded.model, None, {}, made_from, traces_passes=False
+    )
     packed = pack_graph(TO_PARTITION.run(Compilation(job), Unobserved())).module
     infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
     found: dict[str, Measured] = {}

@@ -31,8 +31,10 @@ class DocumentPart(pydantic.BaseModel):
 
     Attributes:
         TIMES: names of fields that no result and no race depends on, only cycles.
+        LATENCIES: names of those of them that are cycles to the first beat of a read from DRAM.
     """
 
+    LATENCIES: ClassVar[frozenset[str]] = frozenset()
     TIMES: ClassVar[frozenset[str]] = frozenset()
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 from tvm import ir
 
+from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import canonical
 from accel.driver.helpers.job_helpers import NO_HELPERS, Helpers
@@ -59,7 +60,8 @@ class CompilationInputs:
     """What a job starts from, and every stage finds.
 
     Attributes:
-        target: what it compiles for.
+        accelerator: what its program runs on.
+        target: what it compiles for, which is that but for a latency (:func:`planned_for`).
         options: seed, nodes left to the host, what to keep.
         info: the model's inputs and outputs.
         original: the model as it was read, its large constants in a file.
@@ -77,6 +79,7 @@ class CompilationInputs:
         helpers: work beside the job; a dry run has none.
     """
 
+    accelerator: Accelerator
     target: Target
     options: Options
     info: ModelInfo
@@ -341,7 +344,7 @@ class Assessed(Compilation):
                 run.attention,
                 tuple(map(tuple, run.simulation.host_works or ())),
             )
-            self.job.kept.keep(out, facts, self.job.target.accelerator)
+            self.job.kept.keep(out, facts, self.job.accelerator)
 
 
 @dataclass(frozen=True)

@@ -287,8 +287,14 @@ def lower_regions(stage: RegionStage) -> Callable[[Lowered], Lowered]:
 
 
 def emit_program(done: Lowered) -> Emitted:
-    """Returns the program, and forgets what it was linked from; inputs and outputs are called as the model's are."""
-    return _emitted(done, done.job.options.depth_first, done.regions.release)
+    """Returns the program for the job's accelerator, and forgets what it was linked from.
+
+    Inputs and outputs are called as the model's are.
+    """
+    accelerator = done.job.accelerator
+    emitted = _emitted(done, done.job.options.depth_first, done.regions.release)
+    again = None if emitted.again is None else replace(emitted.again, accelerator=accelerator)
+    return replace(emitted, program=replace(emitted.program, accelerator=accelerator), again=again)
 
 
 def _emitted(done: Lowered, depth_first: DepthFirst, linked: Callable[[str], None] | None = None) -> Emitted:

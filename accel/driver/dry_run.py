@@ -18,6 +18,7 @@ from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs
 from accel.driver.compile_stages import TO_PARTITION, pack_graph
 from accel.driver.launch_estimate import joined_cycles, launch_cycles
+from accel.driver.region_choice import planned_for
 from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Unobserved
 from accel.driver.trials.placement import estimated_end_to_end
@@ -84,13 +85,15 @@ def plan_loaded_model(
     Raises:
         CyclopsError: as :func:`plan_model`.
     """
-    target = Target(accelerator)
+    target, planned = Target(accelerator), Target(planned_for(accelerator, options))
     capabilities = Capabilities.of(target)
     info, original = model.info, model.model
     quantised = is_quantised(original)
     options = Options(**options.model_dump(include=_THAT_COUNT))
     made_from = provenance(sources, accelerator, options.model_dump(mode="json", include=_THAT_COUNT))
-    job = CompilationInputs(target, options, info, original, calibration, {}, made_from, traces_passes=False)
+    job = CompilationInputs(
+        accelerator, planned, options, info, original, calibration, {}, made_from, traces_passes=False
+    )
     chosen = TO_PARTITION.run(Compilation(job), Unobserved())
     packed = pack_graph(chosen)
     timer = RegionTimer(target, spare=_SPARE)

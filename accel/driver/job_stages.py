@@ -215,13 +215,12 @@ def report_job(done: Assessed) -> Reported:
             *run_warnings("no-quality", quality.outputs.missing),
             *run_warnings("no-quality", quality.tensors.missing),
             *model_warnings(job.info),
-            *rounding_warnings(run.biases, job.target.accelerator.title),
-            *half_range_warnings(centred, job.original, job.target.accelerator.title),
+            *rounding_warnings(run.biases, job.accelerator.title),
+            *half_range_warnings(centred, job.original, job.accelerator.title),
         ],
     )
     if run.stream is not None:
-        clock = job.target.accelerator.clock_mhz
-        stream = stream_document(run.stream, job.options.repeat, report.end_to_end, clock)
+        stream = stream_document(run.stream, job.options.repeat, report.end_to_end, job.accelerator.clock_mhz)
         report = report.model_copy(update={"stream": stream})
     figures = quality.tensors.figures
     found = {
@@ -230,7 +229,12 @@ def report_job(done: Assessed) -> Reported:
         "tensors": figures,
         "most_lost": where_most_is_lost(figures),
     }
-    known = {"functions": run.functions, "verification_kept": run.verification_kept}
+    planned, own = (each.dram.read_latency for each in (job.target.accelerator, job.accelerator))
+    known = {
+        "functions": run.functions,
+        "verification_kept": run.verification_kept,
+        "planned_read_latency": None if planned == own else planned,
+    }
     report = report.model_copy(update={**known, "limits": run.limits(), **found})
     if run.regions is not None:
         run.regions.keep()  # not before: their texts are printed beside all this

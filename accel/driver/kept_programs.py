@@ -1,8 +1,8 @@
 """Programs of earlier jobs, with all that a job makes but times: a document that differs in time alone needs no more.
 
 Kept under what they depend on: the model and how it is quantised, the options, the inputs, the document without times,
-and the regions that were chosen. Which these are may depend on times, so the choice is made anew; what it reads of the
-model's integer graph is kept too.
+and the regions that were chosen. Which these are may depend on times: what was chosen is kept for each that a job
+planned for, and for a new choice what it reads of the model's integer graph.
 """
 
 import hashlib
@@ -131,30 +131,32 @@ class KeptPrograms:
         choice: the regions of this job, once they have been chosen.
     """
 
-    def __init__(self, cache: CacheStore | None = None, key: str = "") -> None:
+    def __init__(self, cache: CacheStore | None = None, key: str = "", times: str = "") -> None:
         self.choice: RegionChoice | None = None
         self._kept = SealedCache(cache)
-        self._key = key
+        self._key, self._times = key, times
         self._active = cache is not None
 
     @classmethod
     def of(
         cls,
         cache: CacheStore | None,
-        accelerator: Accelerator,
+        planned: Accelerator,
         options: Options,
         provenance: Provenance,
         calibration: Tensors | None,
         feeds: Tensors,
     ) -> "KeptPrograms":
-        """Returns the kept programs of a job; none without verified outputs and a named model, or with intermediates.
+        """Returns the kept programs of a job that is ``planned`` for an accelerator.
 
+        None without verified outputs and a named model, or with intermediates.
         Nor of a job whose nodes are placed by cycles: other cycles may give it other regions.
         """
         if cache is None or provenance.model is None or not options.verify_seconds or options.intermediates:
             return cls()
         if options.placement == "fastest":
             return cls()
+        nameless = planned.model_copy(update={"name": ""})
         parts = (
             provenance.model,
             provenance.versions.model_dump_json(),
@@ -163,10 +165,11 @@ class KeptPrograms:
             tensors_digest(calibration or {}),
             tensors_digest(feeds),
             # where results may stay on the chip, times decide which do
-            (accelerator if _decides_by_time(accelerator, options) else accelerator.untimed()).model_dump_json(),
-            accelerator.title,  # which is in texts
+            (nameless if _decides_by_time(planned, options) else planned.untimed()).model_dump_json(),
+            planned.title,  # which is in texts
         )
-        return cls(cache, cache_key("program", *parts))
+        times = cache_key("times", options.schedule, nameless.model_dump_json())
+        return cls(cache, cache_key("program", *parts), times)
 
     def find_graph(self) -> CompositeGraph | None:
         """Returns what the choice of regions reads of the model; None if it is not kept."""
@@ -191,9 +194,23 @@ class KeptPrograms:
         if data is not None:
             self._kept.put(self._part("answers"), data)
 
+    def find_chosen(self, accelerator: Accelerator) -> KeptProgram | None:
+        """Returns the program of what a job chose for the same times; None if that or the program is not kept."""
+        chosen = self._kept.get(self._part(self._times))
+        return None if chosen is None else self._found(chosen.decode(), accelerator)
+
     def find(self, accelerator: Accelerator) -> KeptProgram | None:
         """Returns the program of the choice for an accelerator that differs in time alone; None if it is not kept."""
-        data = self._kept.get(self._chosen())
+        found = self._found(self._chosen(), accelerator)
+        if found is not None:
+            self._keep_choice()
+        return found
+
+    def _keep_choice(self) -> None:
+        self._kept.put(self._part(self._times), self._chosen().encode())
+
+    def _found(self, chosen: str, accelerator: Accelerator) -> KeptProgram | None:
+        data = self._kept.get(chosen)
         try:
             return None if data is None else _load(data, accelerator)
         except (ValueError, KeyError, zlib.error, CyclopsError):
@@ -208,6 +225,7 @@ class KeptPrograms:
             return
         files = {path.relative_to(out).as_posix(): path.read_bytes() for path in paths}
         self._kept.put(self._chosen(), _dump(facts, files, accelerator), packed=True)
+        self._keep_choice()
 
     def _chosen(self) -> str:
         assert self.choice is not None

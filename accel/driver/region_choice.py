@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import CompilationInputs
 from accel.driver.helpers.plans_beside import BesidePlans
 from accel.driver.kept_programs import KeptProgram
+from accel.driver.run_options import Options
 from accel.driver.trials.row_timer import RowTimer
 from accel.driver.trials.trial_timer import TrialTimer
 from accel.isa.family_registry import family_of, joined_cost, priced_exactly
@@ -19,7 +21,32 @@ from accel.lowering.partition.graph_partition import JoinedPrices, RegionChoice,
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 
 _TRIALS, _MOST_TRIALS = 16, 96  # of launches with their neighbours, of `auto` and of `timed`
+_LEAST_ROUNDED = 10  # cycles of latency
 _LEAST_TILE, _LARGE_TILE = 0.002, 0.1  # of the cycles of a network, those of a tile that is worth such a trial
+
+
+def planned_for(accelerator: Accelerator, options: Options) -> Accelerator:
+    """Returns what a job chooses and compiles for: its accelerator with a rounded latency of DRAM.
+
+    So near latencies have one program, which takes as few cycles as one chosen for the latency itself, within what
+    choices by estimates and trials differ in anyway (decision 262). A job that is ``timed``, or places nodes by cycles,
+    has the accelerator itself.
+    """
+    if options.schedule == "timed" or options.placement == "fastest":
+        return accelerator
+    names, said = family_of(accelerator).parameters.LATENCIES, accelerator.parameters
+    dram = accelerator.dram.model_copy(update={"read_latency": _rounded(accelerator.dram.read_latency)})
+    parameters = said | {name: _rounded(said[name]) for name in names & said.keys()}
+    return accelerator.model_copy(update={"dram": dram, "parameters": parameters})
+
+
+def _rounded(latency: int) -> int:
+    """A latency in steps of 2 below 20, 5 below 50, 10 below 100, and ten times that from there on."""
+    if latency < _LEAST_ROUNDED:
+        return latency
+    scale = int(10 ** (len(str(latency)) - 2))
+    step = scale * (2 if latency < 20 * scale else 5 if latency < 50 * scale else 10)
+    return round(latency / step) * step
 
 
 def choose(job: CompilationInputs, graph: CompositeGraph, *, beside: bool = False) -> RegionChoice:
@@ -72,10 +99,16 @@ def results_may_stay(job: CompilationInputs) -> bool:
 def find_program(job: CompilationInputs) -> KeptProgram | None:
     """Returns the program that an earlier job compiled of the regions that this one chooses; None if there is none.
 
+    What one chose for the same times is known; another choice is made anew, of what is kept of the model's graph.
     None for a stream of inputs, whose launches are joined anew: a program that is kept has them joined.
     """
+    if job.options.repeat > 1:
+        return None
+    program = job.kept.find_chosen(job.accelerator)
+    if program is not None:
+        return program
     graph = job.kept.find_graph()
-    if graph is None or job.options.repeat > 1:
+    if graph is None:
         return None
     answers, known = job.target.derived(kept_answers), job.kept.find_answers()
     if known is not None:
@@ -83,7 +116,7 @@ def find_program(job: CompilationInputs) -> KeptProgram | None:
             answers.recall(known)
     job.kept.choice = choose(job, graph)
     job.kept.keep_answers(answers)
-    return job.kept.find(job.target.accelerator)
+    return job.kept.find(job.accelerator)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from accel.driver.helpers.reference_task import ReferenceTask
 from accel.driver.job_stages import JOB, with_program
 from accel.driver.kept_programs import PROGRAM_FILE, KeptPrograms
 from accel.driver.quantisation_scheme import requantisation
-from accel.driver.region_choice import find_program, kept_capabilities
+from accel.driver.region_choice import find_program, kept_capabilities, planned_for
 from accel.driver.run_options import Options, StageProgress
 from accel.driver.stage_chain import Phase, StageChain, StageInfo
 from accel.driver.stage_dumps import Dumps
@@ -112,19 +112,20 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     Raises:
         CyclopsError, InternalError: as :func:`run_model`.
     """
-    target = Target(accelerator)
+    target = Target(planned_for(accelerator, options))
     with kept_capabilities(target, cache):
         requantisation(target)  # a document that no model can be compiled for is refused before the first stage
     measure = None if options.schedule == "quick" else RegionTimer(target, cache, assistant=helpers.assistant)
     made_from = provenance(sources, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
     info = model.info
     feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
-    kept = KeptPrograms.of(cache, accelerator, options, made_from, calibration, feeds)
+    kept = KeptPrograms.of(cache, target.accelerator, options, made_from, calibration, feeds)
     reference = ReferenceTask(options.verify_seconds, every=bool(options.intermediates))
     texts = not report_only or cache is not None
     if helpers.assistant is not None:
         helpers.assistant.prints = texts
     job = CompilationInputs(
+        accelerator,
         target,
         options,
         info,

@@ -114,7 +114,9 @@ class Options(RunOptions, QuantisationOptions):
         "`quick` takes the cheapest by its estimate, as a dry run does; `auto` times those whose estimates "
         "are not exact: of VTA those of launches that run alone and add, or make no image; all of others. Launches "
         "that run as one are timed with those around them: by `auto` of machines that order all accesses themselves, "
-        "and of networks of a few layers; by `timed` of all",
+        "and of networks of a few layers; by `timed` of all. But for `timed` the latency of DRAM counts in "
+        "steps of 2 below 20, 5 below 50, 10 below 100, and ten times as many from there on, so that near latencies "
+        "have one program; its cycles are of the document's own",
     )
     launches: Launches = Field(
         "joined",

@@ -422,6 +422,12 @@ class Report(pydantic.BaseModel):
         description="an earlier run of the same owner computed the outputs and verified them, by the same words, "
         "constants, inputs, model and sources; this one has timed the words. Not there where this run did both",
     )
+    planned_read_latency: int | None = Field(
+        None,
+        exclude_if=says_nothing,
+        description="cycles of latency of DRAM that tilings were chosen for, where that is not the document's own but "
+        "rounded, so that near latencies have one program. All cycles are of the document's own",
+    )
     cycles: int = Field(
         description="cycles over all launches, with the processor and the memory that the document has; host steps "
         "cost none"

@@ -217,6 +217,7 @@ class GemminiParameters(DocumentPart):
         ),
     ] = False
 
+    LATENCIES: ClassVar[frozenset[str]] = frozenset({"memory_latency"})
     TIMES: ClassVar[frozenset[str]] = frozenset(
         {
             "requests_in_flight",

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from accel.accelerator.document import Accelerator
-from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
 from accel.driver import kept_programs, region_choice
 from accel.driver.kept_programs import KeptProgram
+from accel.driver.region_choice import planned_for
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.isa.family_registry import family_of
@@ -120,6 +121,48 @@ def test_what_is_kept_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert _FOUND not in caplog.text
     artifacts(MODEL, slower(VTA), tmp_path / "second", tmp_path / "cache")
     assert _FOUND in caplog.text
+
+
+@pytest.mark.parametrize("name", rest_slow(["gemmini", "vta", "npu"]))
+def test_near_latencies_have_one_program_without_a_choice(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Catches cycles of the latency that was planned for, and a job that chooses, or compiles, what is known."""
+    preset = load_accelerator(name)
+    usual = preset.dram.read_latency
+
+    def of(latency: int) -> Accelerator:
+        def change(document: dict[str, Any]) -> None:
+            document["dram"].update(read_latency=latency)
+            if name == "gemmini":
+                document["parameters"].update(memory_latency=latency)
+
+        return changed(preset, change)
+
+    first = artifacts(MODEL, of(usual), tmp_path / "first", tmp_path / "cache")
+    plain = artifacts(MODEL, of(usual + 1), tmp_path / "plain", None)
+    monkeypatch.setattr(region_choice, "choose", lambda *_: pytest.fail("it was chosen already"))
+    caplog.set_level(logging.INFO)
+    assert artifacts(MODEL, of(usual + 1), tmp_path / "second", tmp_path / "cache") == plain
+    assert _FOUND in caplog.text
+    assert plain["instructions.bin"] == first["instructions.bin"]
+    reports = [found["report.json"] for found in (first, plain)]
+    assert [report.get("planned_read_latency") for report in reports] == [None, usual]
+    assert reports[1]["cycles"] > reports[0]["cycles"]
+
+
+def test_what_is_planned_for_is_a_rounded_latency() -> None:
+    """Catches programs of presets that are not for their own latency, and steps that are wider than a tenth."""
+    assert all(planned_for(each, Options()) == each for each in map(load_accelerator, preset_names()))
+    own = load_accelerator("gemmini").model_copy(update={"parameters": {"memory_latency": 1234}})
+    for latency in (0, 1, 9, 10, 11, 19, 23, 49, 50, 99, 101, 1949, 99_999, 100_000):
+        given = own.model_copy(update={"dram": own.dram.model_copy(update={"read_latency": latency})})
+        planned = planned_for(given, Options())
+        assert abs(planned.dram.read_latency - latency) <= latency / 10
+        assert planned.parameters["memory_latency"] == 1200
+        assert planned_for(planned, Options()) == planned
+        for exactly in (Options(schedule="timed"), Options(placement="fastest")):
+            assert planned_for(given, exactly) == given
 
 
 @pytest.mark.slow
