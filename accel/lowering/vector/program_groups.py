@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tvm import relax
 
@@ -10,6 +11,8 @@ from accel.expression.syntax_tree import Access, Cast, Expression, Literal, Stat
 from accel.lowering.vector.covers.covered_operators import CoveredOperator
 from accel.lowering.vector.tiles.program_buffers import Statements
 from accel.region.vector_program import UNIT, Stream, VectorTensor, axis_name
+
+_OTHER_AXES = "it reads the program's tensors along other axes than they lie"
 
 
 class MisfitError(Exception):
@@ -107,10 +110,7 @@ class Group:
             if name not in names:
                 names[name] = self._add(tensor, _mapped(tensor.axes, axes))
 
-        def renamed(leaf: Access) -> Access:
-            indices = (axis_name(axes[int(index[1:])]) if isinstance(index, str) else index for index in leaf.indices)
-            return Access(names[leaf.name], tuple(indices))
-
+        renamed = partial(_renamed, names=names, axes=axes)
         made = [statement.with_accesses(renamed) for statement in operator.statements]
         if operator.stream is None:
             self.statements += made
@@ -121,6 +121,63 @@ class Group:
         else:
             self.left[var] = names[operator.result]
         self.members.append(var)
+
+    def take(self, other: "Group") -> None:
+        """Take in a group that reads what this one has on the chip; neither is of use where this fails.
+
+        Raises:
+            MisfitError: it reads that along axes that differ, or where it lies in DRAM; or either goes over blocks.
+        """
+        if self.stream is not None or other.stream is not None:
+            raise MisfitError("what goes over blocks is a program of its own")
+        axes = self._axes_of(other)
+        names = self._shared(other, axes)
+        loaded = set(names)
+        for name, tensor in other.tensors.items():
+            if name not in names:
+                names[name] = self._name(name[0])
+                self.tensors[names[name]] = replace(tensor, name=names[name], axes=_mapped(tensor.axes, axes))
+        renamed = partial(_renamed, names=names, axes=axes)
+        self.statements += [
+            statement.with_accesses(renamed) for statement in other.statements if statement.target.name not in loaded
+        ]
+        for (value, shape), given in other.operands.items():
+            if value not in self.made:
+                mapped = Given(names[given.dram], names[given.name])
+                self.operands.setdefault((value, _mapped(shape, axes)), mapped)
+        self.made |= {var: Made(names[made.name], _mapped(made.shape, axes)) for var, made in other.made.items()}
+        self.left |= {var: names[name] for var, name in other.left.items()}
+        self.members += other.members
+        self.conditions += [each for each in other.conditions if each not in self.conditions]
+
+    def _axes_of(self, other: "Group") -> dict[int, int]:
+        """This group's axis of each of a group's that reads what this one has on the chip; further ones are added."""
+        axes: dict[int, int] = {}
+        for (value, shape), given in other.operands.items():
+            if value in self.left and value not in self.made:
+                raise MisfitError("it reads what the program leaves in DRAM")
+            if value in self.made:
+                if given.name == given.dram:
+                    raise MisfitError("it reads in DRAM what the program has on the chip")
+                _align(axes, shape, self.made[value].shape)
+        self._add_axes(axes, other.extents)
+        return axes
+
+    def _shared(self, other: "Group", axes: Mapping[int, int]) -> dict[str, str]:
+        """What a group loads that this one has on the chip, or loads too: its names there and here."""
+        names: dict[str, str] = {}
+        for (value, shape), given in other.operands.items():
+            known = self.operands.get((value, _mapped(shape, axes)))
+            if value in self.made:
+                made = self.made[value].name
+                known = Given(made, made)
+            if known is None:
+                continue
+            here, there = self.tensors[known.name], other.tensors[given.name]
+            if (here.dtype, here.memory) != (there.dtype, there.memory):
+                raise MisfitError("it has another type there")
+            names |= {given.dram: known.dram, given.name: known.name}
+        return names
 
     def _stream(self, stream: Stream, axis: int, made: Sequence[Statement]) -> None:
         """Take in statements of which some are done block by block, behind the loads of what they read.
@@ -164,16 +221,18 @@ class Group:
             if value in self.left and value not in self.made:
                 raise MisfitError("it reads what the program leaves in DRAM")
             if value in self.made:
-                for own, other in zip(operator.shapes[name], self.made[value].shape, strict=True):
-                    if own != UNIT and axes.setdefault(own, other) != other:
-                        raise MisfitError("it reads the program's tensors along other axes than they lie")
+                _align(axes, operator.shapes[name], self.made[value].shape)
+        self._add_axes(axes, operator.extents)
+        return axes
+
+    def _add_axes(self, axes: dict[int, int], extents: Sequence[int]) -> None:
+        """Add axes for those that are none of the group's yet."""
         if len(set(axes.values())) < len(axes):
-            raise MisfitError("it reads the program's tensors along other axes than they lie")
-        for axis, extent in enumerate(operator.extents):
+            raise MisfitError(_OTHER_AXES)
+        for axis, extent in enumerate(extents):
             if axis not in axes:
                 axes[axis] = len(self.extents)
                 self.extents.append(extent)
-        return axes
 
     def _operand(self, value: relax.Expr, tensor: VectorTensor, shape: tuple[int, ...]) -> str:
         """What an operand is called here; one from outside lies in DRAM, and is loaded if the operator wants that."""
@@ -208,6 +267,18 @@ class Group:
 
 def _uncast(value: Expression) -> Expression:
     return _uncast(value.value) if isinstance(value, Cast) else value
+
+
+def _align(axes: dict[int, int], shape: Sequence[int], made: Sequence[int]) -> None:
+    """Note whose axes those of a shape are that something made has."""
+    for own, other in zip(shape, made, strict=True):
+        if own != UNIT and axes.setdefault(own, other) != other:
+            raise MisfitError(_OTHER_AXES)
+
+
+def _renamed(element: Access, names: Mapping[str, str], axes: Mapping[int, int]) -> Access:
+    indices = (axis_name(axes[int(index[1:])]) if isinstance(index, str) else index for index in element.indices)
+    return Access(names[element.name], tuple(indices))
 
 
 def _mapped(shape: tuple[int, ...], axes: Mapping[int, int]) -> tuple[int, ...]:

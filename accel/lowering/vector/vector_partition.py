@@ -264,6 +264,10 @@ class _Placement:
             grown = self._grown(group, var, operator, given)
             if grown is not None:
                 self._groups |= dict.fromkeys(grown.members, grown)
+                for other in candidates.values():
+                    if other is not group and (merged := self._merged(other, grown)) is not None:
+                        grown = merged
+                        self._groups |= dict.fromkeys(grown.members, grown)
                 return
         self._groups[var] = self._alone(var, operator, given)
 
@@ -367,6 +371,22 @@ class _Placement:
             alone = self._alone(var, operator, given)
             return grown if self._estimate(grown) <= self._estimate(group) + self._estimate(alone) else None
         return grown
+
+    def _merged(self, group: Group, reader: Group) -> Group | None:
+        """A group and one that reads what it has as one group; None if that is not possible, or not better."""
+        members = {*group.members, *reader.members}
+        outside = {value for value, _ in (*group.operands, *reader.operands) if value not in members}
+        if any(self._depends(value, each) for value in outside for each in (group, reader)):
+            return None
+        merged = group.copy()
+        try:
+            merged.take(reader)
+        except MisfitError:
+            return None
+        merged.members.sort(key=self._at.__getitem__)
+        if self._obstacle(merged) or self._estimate(merged) > self._estimate(group) + self._estimate(reader):
+            return None
+        return merged
 
     def _join(self, group: Group, var: relax.Var, operator: CoveredOperator, given: Sequence[relax.Expr]) -> None:
         """Let an operator join a group, with the conditions that its expressions have in them."""
