@@ -20,7 +20,7 @@ Pragma = Annotated[
 Cost = Annotated[
     str,
     Field(
-        max_length=800,
+        max_length=1200,
         description="arithmetic over its fields and, in a copy, bytes and elements; over bus_bytes and read_latency",
         examples=["4 + ceil(bytes / bus_bytes)"],
     ),

@@ -44,12 +44,13 @@ def configuration_of_gemmini(accelerator: Accelerator) -> GemminiParameters:
 
 
 def derived_gemmini(accelerator: Accelerator, configuration: DocumentPart) -> Accelerator:
-    """Returns the document of other parameters; costs, ports and what was changed of its DRAM are kept."""
+    """Returns the document of other parameters; ports, and what was changed of its costs and DRAM, are kept."""
     parameters = GemminiParameters.model_validate(configuration.model_dump())
     base, made = gemmini_accelerator(parameters_of(accelerator)), gemmini_accelerator(parameters)
     made = _with_instructions_of(accelerator, made)
+    changed = _with_own_costs(accelerator, base, with_shape_of(accelerator, made), made)
     own = {key: value for key, value in accelerator.dram.model_dump().items() if value != getattr(base.dram, key)}
-    return with_shape_of(accelerator, made).model_copy(
+    return changed.model_copy(
         update={
             "title": made.title if accelerator.title == base.title else accelerator.title,
             "parameters": made.parameters,
@@ -57,6 +58,19 @@ def derived_gemmini(accelerator: Accelerator, configuration: DocumentPart) -> Ac
             "dram": made.dram.model_copy(update=own),
         }
     )
+
+
+def _with_own_costs(
+    accelerator: Accelerator, base: Accelerator, derived: Accelerator, made: Accelerator
+) -> Accelerator:
+    """The ``derived`` document with the costs that are ``made``, but for those that are not of the ``base``."""
+    usual, new = ({each.name: each for each in document.instructions} for document in (base, made))
+    kept = {each.name for each in accelerator.instructions if each.cycles != usual[each.name].cycles}
+    instructions = (
+        each if each.name in kept else each.model_copy(update={"cycles": new[each.name].cycles})
+        for each in derived.instructions
+    )
+    return derived.model_copy(update={"instructions": tuple(instructions)})
 
 
 def _with_instructions_of(accelerator: Accelerator, made: Accelerator) -> Accelerator:

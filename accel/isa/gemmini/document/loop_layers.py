@@ -60,14 +60,19 @@ class _Price:
 
     @staticmethod
     def of(parameters: GemminiParameters) -> "_Price":
-        """Of a configuration."""
+        """Of a configuration; without an L2 by the latency that the document has for its DRAM."""
         beats = max(parameters.dim / parameters.dma_bus_bytes, 1)
-        alone = parameters.answer_latency + _LOAD + parameters.dim
-        answered = (parameters.answer_latency + _WAY + beats - 1) / parameters.requests_in_flight
+        alone, way = _LOAD + parameters.dim, _WAY + beats - 1
+        bias = f"(read_latency + {alone}) / {parameters.commands_tracked}"
+        request = f"max({beats:g}, (read_latency + {way:g}) / {parameters.requests_in_flight})"
+        if parameters.memory is not None:
+            answered = (parameters.answer_latency + way) / parameters.requests_in_flight
+            bias = f"{(parameters.answer_latency + alone) / parameters.commands_tracked:.4g}"
+            request = f"{max(beats, answered):.4g}"
         core = parameters.core
         return _Price(
-            f"{alone / parameters.commands_tracked:.4g}",
-            f"{max(beats, answered):.4g}",
+            bias,
+            request,
             max(parameters.dma_max_bytes // parameters.dim, 1),
             f"{beats:g}",
             parameters.accumulator_banks > 1,

@@ -1,10 +1,15 @@
 """Prices of tilings on Gemmini, against what the compiler makes of them and the clock says."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from accel.accelerator.target import Target
+from accel.catalog.derive_accelerator import derive_accelerator
 from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
 from accel.isa.decode import decode
 from accel.isa.family_registry import arrangement_of, family_of
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
@@ -13,6 +18,8 @@ from accel.region.epilogue import Epilogue, Scaling
 from accel.region.kinds import Region
 from accel.region.shapes import Convolution, PackedActivation
 from accel.region.tilings import Tiling, candidates_of_tiles
+from tests.helpers.marking import rest_slow
+from tests.integration.accel.lowering.partition.test_residual import block
 
 NONE = (0, 0, 0, 0)
 # blocks of data and their extents; groups, kernel, strides; blocks of the result and its extents
@@ -111,3 +118,16 @@ def test_of_tilings_whose_loads_take_as_long_as_products_a_fast_one_is_the_cheap
         taken.append(family.time(decode(accelerator, arranged(words)[0]), {}).cycles)
     assert taken[0] < 18_000  # the fastest that is known takes 17,592
     assert taken[0] <= 1.03 * min(taken)
+
+
+@pytest.mark.parametrize("latency", rest_slow([90, 60]))
+def test_loops_are_priced_for_the_latency_of_their_document(latency: int, tmp_path: Path) -> None:
+    """Catches a document whose loops cost what those of the machine did that it was derived from."""
+    accelerator = derive_accelerator(load_accelerator("gemmini"), {"memory_latency": latency})
+    model = block((1, 16, 32, 32), 3).SerializeToString()
+    cycles = {}
+    for schedule in ("quick", "timed"):
+        options = Options.model_validate({"schedule": schedule, "trace": False})
+        (tmp_path / schedule).mkdir()
+        cycles[schedule] = run_model(model, accelerator, options, tmp_path / schedule).cycles
+    assert cycles["quick"] <= 1.2 * cycles["timed"]

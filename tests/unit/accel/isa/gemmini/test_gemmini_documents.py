@@ -55,6 +55,21 @@ def test_the_lean_preset_is_the_configuration_that_was_measured():
     assert default - {instruction.name for instruction in lean.instructions} == {"store_full"}
 
 
+def test_a_derived_document_costs_what_its_parameters_say():
+    """Catches loops that are priced for another memory; a cost that somebody has changed is theirs."""
+    preset, slower = load_accelerator("gemmini"), {"memory_latency": 60, "requests_in_flight": 32}
+    changed = derive_accelerator(preset, slower)
+    assert changed.instructions == gemmini_accelerator(GemminiParameters(**slower)).instructions
+    own = tuple(
+        each.model_copy(update={"cycles": "1000"}) if each.name == "conv_loop" else each for each in preset.instructions
+    )
+    derived = derive_accelerator(preset.model_copy(update={"instructions": own}), slower)
+    assert {
+        each.name for each, other in zip(derived.instructions, changed.instructions, strict=True) if each != other
+    } == {"conv_loop"}
+    assert next(each.cycles for each in derived.instructions if each.name == "conv_loop") == "1000"
+
+
 def without(*names):
     document = load_accelerator("gemmini").model_dump(mode="json")
     document["instructions"] = [each for each in document["instructions"] if each["name"] not in names]
