@@ -139,8 +139,8 @@ def test_metrics_of_a_job_that_succeeded_and_of_the_cache(observed: Observed, tr
     _eventually(lambda: observed.metric("cyclops_jobs_ended_total", state="succeeded") >= 2)
     assert misses >= 1  # those of the first job
     assert observed.metric("cyclops_cache_requests_total", result="hit") > hits
-    # nothing is compiled again: only a program that was run on these inputs is not there
-    assert observed.metric("cyclops_cache_requests_total", result="miss") == misses + 1
+    # nothing is compiled again: only a choice of such a job, and a program that was run on these inputs, are not there
+    assert observed.metric("cyclops_cache_requests_total", result="miss") == misses + 2
     assert observed.metric("cyclops_job_wait_seconds_count") >= 2
     assert observed.metric("cyclops_job_duration_seconds_count", state="succeeded") >= 2
     for stage in ("fetch", *STAGES, "simulate", "verify", "report", "publish"):

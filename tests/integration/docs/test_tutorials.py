@@ -29,7 +29,7 @@ def follow_all(todo: list[File | Command], directory: Path, monkeypatch: pytest.
         follow(step, directory)
 
 
-@pytest.mark.slow
+@pytest.mark.all
 def test_the_page_on_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = TUTORIALS[0].parents[1] / "calibration.md"
     follow_all(list(steps(page.read_text(encoding="utf-8"))), tmp_path, monkeypatch)

@@ -154,7 +154,7 @@ NETWORKS_TIMED = (
 )
 # every time: each accelerator with small ones, of which each kind of layer is in one
 TIMED = [
-    *[("attention", "vta-pynq"), ("visual_wake_words", "vta-pynq"), ("keyword_spotting", "gemmini")],
+    *[("attention", "vta-pynq"), ("keyword_spotting", "gemmini")],
     *[("autoencoder", "output-stationary"), ("resnet8", "output-stationary")],
 ]
 

@@ -47,10 +47,11 @@ def all_runs() -> Iterator[Any]:
 
 
 def all_plans() -> Iterator[Any]:
-    """CI plans what it does not run on VTA: a run maps as its plan does, and is held against the same."""
+    """CI plans half of what it does not run on VTA: a run maps as its plan does, and is held against the same."""
     for place, (name, case) in enumerate(CASES.items()):
         run = chosen(place, case)
-        yield pytest.param(name, marks=[pytest.mark.all] if run is not None and run[1] == "vta" else [])
+        planned = place % 2 == 0 and (run is None or run[1] != "vta")
+        yield pytest.param(name, marks=[] if planned else pytest.mark.all)
 
 
 def check(case: Case, macs: Macs, host: set[str], *, exactly: bool = True) -> None:

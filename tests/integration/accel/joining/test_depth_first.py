@@ -205,7 +205,7 @@ def test_stripes_where_results_do_not_fit(tmp_path: Path) -> None:
     assert not ran(three_layers(), LARGE, tmp_path / "large").dram.depth_first
 
 
-@pytest.mark.slow
+@pytest.mark.all
 def test_results_of_floats_are_compared_where_launches_are_cut(tmp_path: Path) -> None:
     """Catches bounds that are held against another launch's result, as the launches of stripes are more than layers."""
     report = ran(three_layers(last="Sigmoid"), with_floats(SMALL), tmp_path)

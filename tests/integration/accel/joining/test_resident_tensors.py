@@ -179,7 +179,7 @@ def test_a_result_that_stays_wrongly_is_named(tmp_path: Path, monkeypatch: pytes
         ran(small_network(), TPU, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.all
 def test_times_decide_what_stays_whatever_was_kept(tmp_path: Path) -> None:
     """Catches a program that is taken from a cache though other times make other results stay."""
     slow = changed(("cycles: rows * columns\n", "cycles: 200 * rows * columns + 100000\n"))

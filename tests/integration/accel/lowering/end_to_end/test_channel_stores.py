@@ -4,7 +4,7 @@ import pytest
 
 from accel.isa.decode import decode
 from tests.helpers.documents.channel_stores import BIASED, NARROWED, ROUNDED, SHIFTED, WHOLE, channel_stores
-from tests.helpers.marking import rest_slow
+from tests.helpers.marking import rest_all
 from tests.helpers.models.build_models import build
 from tests.helpers.models.onnxruntime_layers import conv, dense
 from tests.integration.accel.lowering.end_to_end.test_compiled_epilogues import region
@@ -12,7 +12,7 @@ from tests.integration.accel.lowering.end_to_end.test_compiled_multiplication im
 
 
 @pytest.mark.parametrize(
-    ("does", "wide"), rest_slow([(ROUNDED, "i64"), (ROUNDED, "i48"), (NARROWED, "i64"), (NARROWED, "i48")], keep=1)
+    ("does", "wide"), rest_all([(ROUNDED, "i64"), (ROUNDED, "i48"), (NARROWED, "i64"), (NARROWED, "i48")])
 )
 def test_layers_end_in_the_store(does: str, wide: str) -> None:
     """Catches multipliers of another block of channels, and ones that are loaded after the store reads them."""
@@ -25,7 +25,7 @@ def test_layers_end_in_the_store(does: str, wide: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("does", "wide"), rest_slow([(WHOLE, "i64"), (SHIFTED, "i64"), (BIASED, "i64"), (WHOLE, "i48")], keep=1)
+    ("does", "wide"), rest_all([(WHOLE, "i64"), (SHIFTED, "i64"), (BIASED, "i64"), (WHOLE, "i48")])
 )
 def test_shifts_and_biases_are_those_of_channels_too(does: str, wide: str) -> None:
     """Catches operands of a store that are taken for each other, and a bias that is added twice, or not at all."""

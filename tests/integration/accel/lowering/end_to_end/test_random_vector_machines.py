@@ -66,7 +66,7 @@ def below(found: list[Measured]) -> list[Measured]:
 
 # registers, elements of four numbers and a memory of rows' numbers; then lanes of one number
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", rest_all([28, 4, 1002, 13], keep=2))
+@pytest.mark.parametrize("seed", rest_all([4, 28, 1002, 13]))
 def test_a_few_machines(seed: int, tmp_path: Path) -> None:
     """It would catch a program that is wrong on a vector unit unlike the preset's."""
     accelerator = made(seed)

@@ -144,7 +144,7 @@ def test_an_instruction_waits_for_the_bytes_of_another_view() -> None:
     assert timing.start[1] >= timing.end[0]
 
 
-@pytest.mark.slow
+@pytest.mark.all
 def test_four_extents_take_fewer_instructions_than_two(tmp_path: Path) -> None:
     """Catches loops that no dimension takes: tiles of several blocks, and axes that are turned, are many copies."""
     for model, most in ((conv_model(Conv(16, 20, 32, 48)), 0.8), (random_float_network(11), 0.7)):

@@ -6,7 +6,7 @@ from accel.accelerator.instructions import BitField, Operation
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.lowering.analysis.capabilities import Capabilities
-from tests.helpers.marking import rest_slow
+from tests.helpers.marking import others_all, rest_all
 from tests.helpers.models.onnxruntime_layers import conv, dense
 from tests.integration.accel.lowering.end_to_end.test_compiled_epilogues import region
 from tests.integration.accel.lowering.end_to_end.test_compiled_multiplication import (
@@ -25,8 +25,9 @@ FIXED = "DST[l] = i32(({0}(DST[l]) * {0}(SRC[l]) + ({0}(1) << 30)) >> 31)"
 
 @pytest.mark.parametrize(
     ("does", "wide"),
-    rest_slow(
-        [(BY_TENSOR, "i64"), (BY_TENSOR, "i48"), (NARROWED_LAST, "i64"), (WITHOUT_HALF, "i48"), (FIXED, "i64")], keep=1
+    others_all(
+        [(BY_TENSOR, "i64"), (BY_TENSOR, "i48"), (NARROWED_LAST, "i64"), (WITHOUT_HALF, "i48"), (FIXED, "i64")],
+        [(BY_TENSOR, "i64")],
     ),
 )
 def test_one_instruction_multiplies_shifts_and_clips(does: str, wide: str) -> None:
@@ -41,7 +42,7 @@ def test_one_instruction_multiplies_shifts_and_clips(does: str, wide: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wide", ["i48", "i64"])
+@pytest.mark.parametrize("wide", rest_all(["i64", "i48"]))
 def test_a_store_multiplies_and_shifts(wide: str) -> None:
     """Catches fields of a store that are found by the product's low bits alone."""
     whole = load_accelerator("vector")

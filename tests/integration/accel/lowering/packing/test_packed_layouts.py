@@ -69,7 +69,7 @@ FORKS = [branches.fire_modules, branches.inception, branches.dense_block, branch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", others_all(FORKS, [branches.inception, branches.preactivated]))
+@pytest.mark.parametrize("network", others_all(FORKS, [branches.inception]))
 def test_what_forks_and_joins_stays_packed(network: Callable[[], onnx.ModelProto]) -> None:
     assert transposes_between(allocated(network())) == 0
 
