@@ -1,7 +1,7 @@
 """Flatten: from S-TIR blocks to plain loops over flat buffers, pragmas as attributes around their nests."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from tvm import ir, tirx
@@ -16,6 +16,8 @@ from accel.lowering.ir.function_attributes import FIRST_PRAGMA, map_regions, reg
 from accel.lowering.ir.plain_loops import PLAIN_LOOPS
 from accel.lowering.ir.tir_walk import collect, loads_of, rename_buffers, scope_of
 from accel.region.kinds import AnyRegion
+
+Loops = tuple[tirx.Var, ...]
 
 
 def flatten(module: ir.IRModule, target: Target) -> ir.IRModule:
@@ -42,23 +44,34 @@ def share_buffers_in_place(function: tirx.PrimFunc, pragmas: set[str], computes:
     """
     nests = list(_nests_in_loops(function.body, pragmas, ()))
     shared: dict[tirx.Var, tirx.Var] = {}
-    written: dict[tirx.Var, list[tuple[tirx.Var, ...]]] = {}
+    written: dict[tirx.Var, list[Loops]] = {}
     for position, (statement, loops) in enumerate(nests):
-        store = nest_of(statement.body).store if statement.attr_key in computes else None
-        if store is not None and not any(load.source.same_as(store.buffer) for load in loads_of(store.value)):
-            read_later = {load.source for later, _ in nests[position + 1 :] for load in loads_of(later)}
-            for load in loads_of(store.value):
-                other = not load.source.same_as(store.buffer) and load.source not in read_later
-                anew = any(_begins(around, loops) for around in written.get(load.source, []))
-                if other and anew and _same_element(load, store):
-                    shared[store.buffer] = shared.get(load.source, load.source)
-                    break
+        if statement.attr_key in computes:
+            store = nest_of(statement.body).store
+            kept = {load.source for later, _ in nests[position + 1 :] for load in loads_of(later)}
+            kept |= {load.source for load in loads_of(store.value) if not _is_within(load.source, written, loops)}
+            place = _in_place_of(store, kept)
+            if place is not None:
+                shared[store.buffer] = shared.get(place, place)
         for each in collect(statement, tirx.BufferStore):
             written.setdefault(each.buffer, []).append(loops)
     return function.with_body(_without_moves(rename_buffers(function.body, shared), computes))
 
 
-def _begins(loops: tuple[tirx.Var, ...], outer: tuple[tirx.Var, ...]) -> bool:
+def _in_place_of(store: tirx.BufferStore, kept: Container[tirx.Var]) -> tirx.Var | None:
+    """The first buffer, of those that need not be ``kept``, whose element a store may replace by its own."""
+    loads = loads_of(store.value)
+    if any(load.source.same_as(store.buffer) for load in loads):
+        return None
+    return next((load.source for load in loads if load.source not in kept and _same_element(load, store)), None)
+
+
+def _is_within(buffer: tirx.Var, written: Mapping[tirx.Var, list[Loops]], outer: Loops) -> bool:
+    """Whether a buffer is written within the outer loops, where those around its writes are known."""
+    return any(_begins(loops, outer) for loops in written.get(buffer, []))
+
+
+def _begins(loops: Loops, outer: Loops) -> bool:
     """Whether loops begin with all of the outer ones."""
     return len(loops) >= len(outer) and all(one.same_as(other) for one, other in zip(loops, outer, strict=False))
 
@@ -71,7 +84,7 @@ def begin_by_overwriting(function: tirx.PrimFunc, gemm: Contraction) -> tirx.Pri
     """
     if gemm.zero is not None or not gemm.overwrites:
         return function
-    cleared: dict[tirx.Var, tuple[tirx.AttrStmt, tuple[tirx.Var, ...]]] = {}
+    cleared: dict[tirx.Var, tuple[tirx.AttrStmt, Loops]] = {}
     gone: list[tirx.AttrStmt] = []
     begins: list[tuple[tirx.AttrStmt, tirx.Expr]] = []
     for nest, loops in _nests_in_loops(function.body, {gemm.instruction.pragma}, ()):
@@ -105,9 +118,7 @@ def _written(nest: tirx.AttrStmt) -> int:
     return math.prod(extent for extent, step in zip(loops.extents, loops.target.strides, strict=True) if step)
 
 
-def _nests_in_loops(
-    statement: Any, pragmas: set[str], loops: tuple[tirx.Var, ...]
-) -> Iterator[tuple[tirx.AttrStmt, tuple[tirx.Var, ...]]]:
+def _nests_in_loops(statement: Any, pragmas: set[str], loops: Loops) -> Iterator[tuple[tirx.AttrStmt, Loops]]:
     """Yields the nests under the pragmas in program order, with the variables of the loops around each."""
     if isinstance(statement, tirx.SeqStmt):
         for child in statement.seq:
