@@ -17,7 +17,7 @@ from accel.region.affine_view import AffineView
 from accel.region.kinds import AnyRegion, Prices, Region, VectorRegion, Views
 from accel.region.vector_program import VectorProgram
 
-_FAR = 2.0  # times the least estimate; where estimates were compared with the clock, none was a fifth from it
+_FAR = 1.5  # times the least estimate: where estimates were compared with the clock, none was a fifth from it
 
 Move = tuple[AffineView, AffineView, str]
 """A tensor as it lies where it is, as it shall lie, and the type of its elements."""
