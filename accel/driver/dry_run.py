@@ -85,11 +85,12 @@ def plan_loaded_model(
     Raises:
         CyclopsError: as :func:`plan_model`.
     """
-    target, planned = Target(accelerator), Target(planned_for(accelerator, options))
+    target = Target(accelerator)
     capabilities = Capabilities.of(target)
     info, original = model.info, model.model
     quantised = is_quantised(original)
     options = Options(**options.model_dump(include=_THAT_COUNT))
+    planned = Target(planned_for(accelerator, options))
     made_from = provenance(sources, accelerator, options.model_dump(mode="json", include=_THAT_COUNT))
     job = CompilationInputs(
         accelerator, planned, options, info, original, calibration, {}, made_from, traces_passes=False
