@@ -48,9 +48,8 @@ def derived_gemmini(accelerator: Accelerator, configuration: DocumentPart) -> Ac
     parameters = GemminiParameters.model_validate(configuration.model_dump())
     base, made = gemmini_accelerator(parameters_of(accelerator)), gemmini_accelerator(parameters)
     made = _with_instructions_of(accelerator, made)
-    changed = _with_own_costs(accelerator, base, with_shape_of(accelerator, made), made)
     own = {key: value for key, value in accelerator.dram.model_dump().items() if value != getattr(base.dram, key)}
-    return changed.model_copy(
+    return _remade(accelerator, base, made).model_copy(
         update={
             "title": made.title if accelerator.title == base.title else accelerator.title,
             "parameters": made.parameters,
@@ -60,14 +59,13 @@ def derived_gemmini(accelerator: Accelerator, configuration: DocumentPart) -> Ac
     )
 
 
-def _with_own_costs(
-    accelerator: Accelerator, base: Accelerator, derived: Accelerator, made: Accelerator
-) -> Accelerator:
-    """The ``derived`` document with the costs that are ``made``, but for those that are not of the ``base``."""
+def _remade(accelerator: Accelerator, base: Accelerator, made: Accelerator) -> Accelerator:
+    """The document with shape and costs of the one ``made``; ports are kept, and costs that are not of the ``base``."""
     usual, new = ({each.name: each for each in document.instructions} for document in (base, made))
-    kept = {each.name for each in accelerator.instructions if each.cycles != usual[each.name].cycles}
+    own = {each.name for each in accelerator.instructions if each.cycles != usual[each.name].cycles}
+    derived = with_shape_of(accelerator, made)
     instructions = (
-        each if each.name in kept else each.model_copy(update={"cycles": new[each.name].cycles})
+        each if each.name in own else each.model_copy(update={"cycles": new[each.name].cycles})
         for each in derived.instructions
     )
     return derived.model_copy(update={"instructions": tuple(instructions)})
@@ -110,4 +108,5 @@ def _deepened(accelerator: Accelerator, names: Collection[str]) -> Accelerator:
 
 def _with_mesh(accelerator: Accelerator, dim: int, change: str) -> Accelerator:
     changed, parameters = _changed(accelerator, dim=dim)
-    return titled(with_shape_of(changed, gemmini_accelerator(parameters)), change)
+    base = gemmini_accelerator(parameters_of(accelerator))
+    return titled(_remade(changed, base, gemmini_accelerator(parameters)), change)

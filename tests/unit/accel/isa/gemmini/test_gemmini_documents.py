@@ -6,6 +6,7 @@ import pytest
 from accel.catalog.derive_accelerator import derive_accelerator
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
+from accel.isa.gemmini.document.gemmini_changes import changes_of_gemmini
 from accel.isa.gemmini.document.gemmini_document import gemmini_accelerator, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.document.rocc_encoding import unnamed_loop_fields
@@ -68,6 +69,12 @@ def test_a_derived_document_costs_what_its_parameters_say():
         each.name for each, other in zip(derived.instructions, changed.instructions, strict=True) if each != other
     } == {"conv_loop"}
     assert next(each.cycles for each in derived.instructions if each.name == "conv_loop") == "1000"
+
+
+def test_a_larger_mesh_costs_what_its_parameters_say():
+    """Catches loops of a mesh of 32 rows that are priced as those of one of 16."""
+    (mesh,) = (each for each in changes_of_gemmini(load_accelerator("gemmini")) if each.name == "mesh")
+    assert mesh.make().instructions == gemmini_accelerator(GemminiParameters(dim=32)).instructions
 
 
 def without(*names):
