@@ -255,9 +255,9 @@ class LaunchGraph:
         launches = (*self.launches.values(), *self.moves.values())
         wanted = {each for launch in launches for each in launch.arguments if isinstance(each, relax.Var)}
         for var, value in reversed(self.values.items()):
-            moves = operand_of(value, self.values) is not None or any(windows_of(value))
-            if moves and var in wanted:
-                wanted.update(free_vars(value))
+            if var in wanted:  # not what else a movement reads, as the places of a gather
+                moved = [operand_of(value, self.values), *(each for each, _ in windows_of(value))]
+                wanted.update(each for each in moved if isinstance(each, relax.Var))
         for var, value in self.values.items():
             joins = any(windows_of(value))
             if str(var.name) not in self.nodes or (operand_of(value, self.values) is None and not joins):

@@ -221,3 +221,29 @@ def test_what_a_constant_matrix_makes_of_data_is_clipped_and_laid_out_without_th
     steps = load_program(tmp_path / "program.zip").steps
     assert [step.name for step in steps if isinstance(step, HostStep)] == []
     assert report.host_ops == []
+
+
+def embedding() -> onnx.ModelProto:
+    """Tokens that a Reshape brings to where an embedding is gathered, and a layer of what is."""
+    random = np.random.default_rng(0)
+    constants = [
+        numpy_helper.from_array(random.normal(size=(50, 32)).astype(np.float32), "table"),
+        numpy_helper.from_array(random.normal(size=(32, 32)).astype(np.float32), "w"),
+        numpy_helper.from_array(np.array([16], np.int64), "shape"),
+    ]
+    nodes = [
+        helper.make_node("Reshape", ["tokens", "shape"], ["places"], "places"),
+        helper.make_node("Gather", ["table", "places"], ["gathered"], "gathered"),
+        helper.make_node("MatMul", ["gathered", "w"], ["y"], "layer"),
+    ]
+    given = helper.make_tensor_value_info("tokens", TensorProto.INT64, [2, 8])
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, [16, 32])
+    graph = helper.make_graph(nodes, "embedding", [given], [made], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def test_places_of_a_gather_are_not_what_it_moves() -> None:
+    """Catches a Reshape of tokens that is told as one whose elements no instruction reaches: the host reads them."""
+    told = reasons(embedding, "npu")
+    assert "where it reads depends on data" in told["gathered"]
+    assert "what it moves goes on to the host" in told["places"]
