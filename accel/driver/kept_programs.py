@@ -156,7 +156,7 @@ class KeptPrograms:
             return cls()
         if options.placement == "fastest":
             return cls()
-        nameless = planned.model_copy(update={"name": ""})
+        timed = planned.model_copy(update={"name": ""}).model_dump_json()
         parts = (
             provenance.model,
             provenance.versions.model_dump_json(),
@@ -165,10 +165,10 @@ class KeptPrograms:
             tensors_digest(calibration or {}),
             tensors_digest(feeds),
             # where results may stay on the chip, times decide which do
-            (nameless if _decides_by_time(planned, options) else planned.untimed()).model_dump_json(),
+            timed if _decides_by_time(planned, options) else planned.untimed().model_dump_json(),
             planned.title,  # which is in texts
         )
-        times = cache_key("times", options.schedule, nameless.model_dump_json())
+        times = cache_key("times", options.schedule, timed)
         return cls(cache, cache_key("program", *parts), times)
 
     def find_graph(self) -> CompositeGraph | None:

@@ -91,13 +91,18 @@ def titled(accelerator: Accelerator, change: str) -> Accelerator:
     return accelerator.model_copy(update={"title": f"{accelerator.title}, {change}"[:_TITLE]})
 
 
-def with_shape_of(accelerator: Accelerator, derived: Accelerator) -> Accelerator:
+def with_shape_of(accelerator: Accelerator, derived: Accelerator, base: Accelerator | None = None) -> Accelerator:
     """Returns a document with memories, encodings and ``source`` of another; its ports, costs and the rest are kept.
 
-    Both have the same memories by name; instructions that the other alone has cost what it says.
+    Both have the same memories by name; instructions that the other alone has cost what it says. So do those that take
+    the cycles that they have in a ``base``, of which the document was made: these are nobody's own.
     """
     ports = {memory.name: memory.ports for memory in accelerator.memories}
-    costs = {each.name: {"cycles": each.cycles, "energy": each.energy} for each in accelerator.instructions}
+    usual = set() if base is None else {(each.name, each.cycles) for each in base.instructions}
+    costs = {
+        each.name: {"energy": each.energy} | ({} if (each.name, each.cycles) in usual else {"cycles": each.cycles})
+        for each in accelerator.instructions
+    }
     return accelerator.model_copy(
         update={
             "memories": tuple(each.model_copy(update={"ports": ports[each.name]}) for each in derived.memories),

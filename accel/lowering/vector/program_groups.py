@@ -12,8 +12,6 @@ from accel.lowering.vector.covers.covered_operators import CoveredOperator
 from accel.lowering.vector.tiles.program_buffers import Statements
 from accel.region.vector_program import UNIT, Stream, VectorTensor, axis_name
 
-_OTHER_AXES = "it reads the program's tensors along other axes than they lie"
-
 
 class MisfitError(Exception):
     """An operator cannot join a group; the message is why."""
@@ -96,7 +94,8 @@ class Group:
         if operator.stream is not None and self.members:
             raise MisfitError("what goes over blocks begins a program")
         operands = list(given)
-        axes = self._aligned(operator, operands)
+        reads = ((value, operator.shapes[name]) for name, value in zip(operator.inputs, operands, strict=True))
+        axes = self._axes_for(reads, operator.extents)
         names: dict[str, str] = {}
         for name, value in zip(operator.inputs, operands, strict=True):
             shape = _mapped(operator.shapes[name], axes)
@@ -130,7 +129,7 @@ class Group:
         """
         if self.stream is not None or other.stream is not None:
             raise MisfitError("what goes over blocks is a program of its own")
-        axes = self._axes_of(other)
+        axes = self._axes_for(other.operands, other.extents)
         names = self._shared(other, axes)
         loaded = set(names)
         for name, tensor in other.tensors.items():
@@ -150,19 +149,6 @@ class Group:
         self.members += other.members
         self.conditions += [each for each in other.conditions if each not in self.conditions]
 
-    def _axes_of(self, other: "Group") -> dict[int, int]:
-        """This group's axis of each of a group's that reads what this one has on the chip; further ones are added."""
-        axes: dict[int, int] = {}
-        for (value, shape), given in other.operands.items():
-            if value in self.left and value not in self.made:
-                raise MisfitError("it reads what the program leaves in DRAM")
-            if value in self.made:
-                if given.name == given.dram:
-                    raise MisfitError("it reads in DRAM what the program has on the chip")
-                _align(axes, shape, self.made[value].shape)
-        self._add_axes(axes, other.extents)
-        return axes
-
     def _shared(self, other: "Group", axes: Mapping[int, int]) -> dict[str, str]:
         """What a group loads that this one has on the chip, or loads too: its names there and here."""
         names: dict[str, str] = {}
@@ -175,7 +161,7 @@ class Group:
                 continue
             here, there = self.tensors[known.name], other.tensors[given.name]
             if (here.dtype, here.memory) != (there.dtype, there.memory):
-                raise MisfitError("it has another type there")
+                raise MisfitError("it is of another type there, or in DRAM")
             names |= {given.dram: known.dram, given.name: known.name}
         return names
 
@@ -214,25 +200,23 @@ class Group:
         self.statements.append(Statement(Access(name, kept), None, stored))
         return name
 
-    def _aligned(self, operator: CoveredOperator, operands: list[relax.Expr]) -> dict[int, int]:
-        """The group's axis of each of the operator's."""
+    def _axes_for(self, reads: Iterable[tuple[relax.Expr, Sequence[int]]], extents: Sequence[int]) -> dict[int, int]:
+        """The group's axis of each of the ``extents``, by values and the axes that they are read by; it may grow."""
         axes: dict[int, int] = {}
-        for name, value in zip(operator.inputs, operands, strict=True):
+        for value, shape in reads:
             if value in self.left and value not in self.made:
                 raise MisfitError("it reads what the program leaves in DRAM")
             if value in self.made:
-                _align(axes, operator.shapes[name], self.made[value].shape)
-        self._add_axes(axes, operator.extents)
-        return axes
-
-    def _add_axes(self, axes: dict[int, int], extents: Sequence[int]) -> None:
-        """Add axes for those that are none of the group's yet."""
+                for own, other in zip(shape, self.made[value].shape, strict=True):
+                    if own != UNIT and axes.setdefault(own, other) != other:
+                        raise MisfitError("it reads the program's tensors along other axes than they lie")
         if len(set(axes.values())) < len(axes):
-            raise MisfitError(_OTHER_AXES)
+            raise MisfitError("it reads the program's tensors along other axes than they lie")
         for axis, extent in enumerate(extents):
             if axis not in axes:
                 axes[axis] = len(self.extents)
                 self.extents.append(extent)
+        return axes
 
     def _operand(self, value: relax.Expr, tensor: VectorTensor, shape: tuple[int, ...]) -> str:
         """What an operand is called here; one from outside lies in DRAM, and is loaded if the operator wants that."""
@@ -267,13 +251,6 @@ class Group:
 
 def _uncast(value: Expression) -> Expression:
     return _uncast(value.value) if isinstance(value, Cast) else value
-
-
-def _align(axes: dict[int, int], shape: Sequence[int], made: Sequence[int]) -> None:
-    """Note whose axes those of a shape are that something made has."""
-    for own, other in zip(shape, made, strict=True):
-        if own != UNIT and axes.setdefault(own, other) != other:
-            raise MisfitError(_OTHER_AXES)
 
 
 def _renamed(element: Access, names: Mapping[str, str], axes: Mapping[int, int]) -> Access:

@@ -49,7 +49,7 @@ def derived_gemmini(accelerator: Accelerator, configuration: DocumentPart) -> Ac
     base, made = gemmini_accelerator(parameters_of(accelerator)), gemmini_accelerator(parameters)
     made = _with_instructions_of(accelerator, made)
     own = {key: value for key, value in accelerator.dram.model_dump().items() if value != getattr(base.dram, key)}
-    return _remade(accelerator, base, made).model_copy(
+    return with_shape_of(accelerator, made, base).model_copy(
         update={
             "title": made.title if accelerator.title == base.title else accelerator.title,
             "parameters": made.parameters,
@@ -57,18 +57,6 @@ def derived_gemmini(accelerator: Accelerator, configuration: DocumentPart) -> Ac
             "dram": made.dram.model_copy(update=own),
         }
     )
-
-
-def _remade(accelerator: Accelerator, base: Accelerator, made: Accelerator) -> Accelerator:
-    """The document with shape and costs of the one ``made``; ports are kept, and costs that are not of the ``base``."""
-    usual, new = ({each.name: each for each in document.instructions} for document in (base, made))
-    own = {each.name for each in accelerator.instructions if each.cycles != usual[each.name].cycles}
-    derived = with_shape_of(accelerator, made)
-    instructions = (
-        each if each.name in own else each.model_copy(update={"cycles": new[each.name].cycles})
-        for each in derived.instructions
-    )
-    return derived.model_copy(update={"instructions": tuple(instructions)})
 
 
 def _with_instructions_of(accelerator: Accelerator, made: Accelerator) -> Accelerator:
@@ -109,4 +97,4 @@ def _deepened(accelerator: Accelerator, names: Collection[str]) -> Accelerator:
 def _with_mesh(accelerator: Accelerator, dim: int, change: str) -> Accelerator:
     changed, parameters = _changed(accelerator, dim=dim)
     base = gemmini_accelerator(parameters_of(accelerator))
-    return titled(_remade(changed, base, gemmini_accelerator(parameters)), change)
+    return titled(with_shape_of(changed, gemmini_accelerator(parameters), base), change)
