@@ -25,9 +25,7 @@ from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.ort_session import optimized_model
 from accel.frontend.quantize.activation_calibration import Calibrated, Observations, calibration_samples
 from accel.frontend.quantize.channel_equalisation import ChannelEqualisation
-from accel.frontend.quantize.gelu_functions import find_gelus
 from accel.frontend.quantize.input_moments import Feedback
-from accel.frontend.quantize.layer_norms import NormRows, norm_losses, with_norms, with_plain_norms
 from accel.frontend.quantize.qdq_insertion import Quantiser, channel_weight_scales, weight_errors
 from accel.frontend.quantize.quantization_targets import Targets, find_targets
 from accel.frontend.quantize.sample_runs import Sample, count_values
@@ -42,7 +40,9 @@ from accel.frontend.quantize.scale_constraints import (
 )
 from accel.frontend.quantize.scale_grid import DEFAULT_SCHEME, GRIDS, Grid, Scheme
 from accel.frontend.quantize.shift_scales import choose_shift_scales
-from accel.frontend.quantize.softmax_rows import (
+from accel.frontend.quantize.stored_functions.gelu_functions import find_gelus
+from accel.frontend.quantize.stored_functions.layer_norms import NormRows, norm_losses, with_norms, with_plain_norms
+from accel.frontend.quantize.stored_functions.softmax_rows import (
     SoftmaxRows,
     find_softmaxes,
     observed_rows,

@@ -9,10 +9,10 @@ from onnx import numpy_helper
 
 from accel.frontend.onnx_model.onnx_nodes import name_nodes
 from accel.frontend.onnx_model.ort_session import session
-from accel.frontend.quantize.layer_norms import NormRows, with_plain_norms
 from accel.frontend.quantize.quantization_targets import find_targets
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.frontend.quantize.scale_grid import Scheme
+from accel.frontend.quantize.stored_functions.layer_norms import NormRows, with_plain_norms
 from accel.region.row_layer_norm import layer_norm_of_integers
 from examples.graph import Graph
 

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.frontend.quantize.gelu_functions import find_gelus
 from accel.frontend.quantize.quantization_targets import find_targets
+from accel.frontend.quantize.stored_functions.gelu_functions import find_gelus
 from examples.graph import Graph
 
 Form = Callable[[Graph, str], str]

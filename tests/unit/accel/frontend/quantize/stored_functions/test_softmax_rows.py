@@ -10,7 +10,7 @@ from accel.frontend.integer_recovery.softmax_integers import octaves_of, softmax
 from accel.frontend.quantize.quantization_targets import find_targets
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.frontend.quantize.scale_grid import Scheme
-from accel.frontend.quantize.softmax_rows import SoftmaxRows, find_softmaxes
+from accel.frontend.quantize.stored_functions.softmax_rows import SoftmaxRows, find_softmaxes
 from examples.graph import Graph
 
 _COLUMNS = (17, 512)
