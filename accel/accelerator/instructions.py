@@ -310,7 +310,10 @@ class Copy(Instruction):
     dram_dtype: Annotated[DType, Field(description="type of a scalar in DRAM", examples=["int8"])]
     dram_unit: Annotated[
         Literal["element", "byte"],
-        Field(description="what DRAM addresses and strides count", examples=["byte"]),
+        Field(
+            description="what DRAM addresses and strides count; a copy that counts bytes may begin at any number",
+            examples=["byte"],
+        ),
     ] = "element"
     max_rows: Annotated[
         Count | None, Field(description="most rows, where the field could hold more", examples=[16])
@@ -372,6 +375,17 @@ class Copy(Instruction):
     def dram_bytes(self, memory: Memory) -> int:
         """Returns the bytes that one element of ``memory`` takes in DRAM."""
         return memory.element_count * DTYPE_BYTES[self.dram_dtype]
+
+    def dram_steps(self, memory: Memory) -> int:
+        """Returns how many of the places in DRAM at which it may begin an element of ``memory`` takes there.
+
+        They are elements, or numbers where its fields count bytes.
+        """
+        return 1 if self.dram_unit == "element" else memory.element_count
+
+    def step_bytes(self) -> int:
+        """Returns what one of those places is in its fields: an element, or the bytes of a number."""
+        return 1 if self.dram_unit == "element" else DTYPE_BYTES[self.dram_dtype]
 
 
 def takes_windows(instruction: Instruction) -> bool:

@@ -255,7 +255,7 @@ class _Rewriter:
         size = copy.dram_bytes(self.accelerator.memory(copy.memory))
         self.units[base] = size if copy.dram_unit == "element" else 1
         if copy.dram_unit == "byte":
-            offset = tirx.Cast("int64", offset) * tirx.const(size, "int64")
+            offset = tirx.Cast("int64", offset) * tirx.const(copy.step_bytes(), "int64")
         elif str(base.ty.dtype) == "int64":
             offset = tirx.Cast("int64", offset)
         addresses = {names.sram: place.address_of(index, self._size), names.dram: simplify(offset + base)}

@@ -23,7 +23,10 @@ _ZERO = tirx.const(0, "int32")
 
 @dataclass(frozen=True)
 class _Axis:
-    """One loop of the copy, in elements: extent, steps in the scratchpad and in DRAM, padding before and after."""
+    """One loop of the copy: extent, and padding before and after, in elements; steps on the chip, and in DRAM.
+
+    Steps in DRAM are what the instruction may begin at there: elements, or numbers.
+    """
 
     variable: tirx.Var
     extent: Any  # an int but for the rows of a piece
@@ -74,7 +77,8 @@ def _made(nest: AffineNest, guard: tirx.Expr | None, choice: OperationMatch, acc
     target, source = nest.target, nest.access(load.source, load.indices)
     sram, dram = (target, source) if copy.direction == "load" else (source, target)
     beside = _beside(nest, choice, copy, accelerator)
-    axes = _with_padding(_element_axes(nest, guard, sram, dram, memory, beside), nest, guard)
+    grain = memory.element_count // copy.dram_steps(memory)
+    axes = _with_padding(_element_axes(nest, guard, sram, dram, memory, grain, beside), nest, guard)
     fields: dict[str, Any] = {
         scalar_field(accelerator, copy, name): value for name, value in choice.scalars.items()
     } | {name: tirx.const(value, "int32") for name, value in choice.meaning.operation.when.items()}
@@ -121,9 +125,10 @@ def _element_axes(
     sram: AffineAccess,
     dram: AffineAccess,
     memory: Memory,
+    grain: int,
     beside: list[_Beside],
 ) -> list[_Axis]:
-    """Strip the inner loops that make up one element of the memory; the rest counts in elements."""
+    """Strip the inner loops that make up one element of the memory; the rest counts in elements, ``grain`` in DRAM."""
     size, dense = memory.element_count, 1
     others = [tuple(each.access.strides[at] for each in beside) for at in range(len(nest.variables))]
     axes = list(zip(nest.variables, nest.extents, sram.strides, dram.strides, others, strict=True))
@@ -142,10 +147,10 @@ def _element_axes(
                 raise CompileError(
                     f"an element of {each.name} is not walked as its expression does", field=INSTRUCTIONS
                 )
-    if dense != size or any(s % size or d % size for _, _, s, d, _ in axes):
+    if dense != size or any(s % size or d % grain for _, _, s, d, _ in axes):
         raise CompileError(f"the tile is not made of whole elements of {memory.name}", field=INSTRUCTIONS)
     return [
-        _Axis(variable, extent, s // size, d // size, moves=_elements(steps, beside))
+        _Axis(variable, extent, s // size, d // grain, moves=_elements(steps, beside))
         for variable, extent, s, d, steps in axes
     ]
 
@@ -215,14 +220,13 @@ class _Copying:
         self.names = copy.copy_fields
         self.most_columns = self._most(self.names.columns, None, accelerator)
         self.most_rows = self._most(self.names.rows, copy.max_rows, accelerator)
-        unit = copy.dram_bytes(memory) if copy.dram_unit == "byte" else 1
-        self.unit = unit
+        self.steps, self.unit = copy.dram_steps(memory), copy.step_bytes()
         name = self.names.row_stride
-        self.most_stride = ((1 << accelerator.bits(copy, name)) - 1) // unit if name is not None else 0
+        self.most_stride = ((1 << accelerator.bits(copy, name)) - 1) // self.unit if name is not None else 0
         self.most = [
             (
                 self._most(each.extent, each.limit, accelerator),
-                self._most(each.dram_stride, None, accelerator) // unit,
+                self._most(each.dram_stride, None, accelerator) // self.unit,
                 0 if each.sram_stride is None else self._most(each.sram_stride, None, accelerator),
             )
             for each in copy.dimensions
@@ -263,7 +267,7 @@ class _Copying:
             axes = [*axes, piece]
         axes, further = self._dimensions(axes, pitch * _extent(rows), cut=_extent(rows) == 0)
         size = self.memory.element_count
-        sram_base, dram_base = sram.first_element(size), dram.first_element(size)
+        sram_base, dram_base = sram.first_element(size), dram.first_element(size // self.steps)
         for axis in axes:
             sram_base = sram_base + axis.variable * axis.sram
             dram_base = dram_base + axis.variable * axis.dram
@@ -306,7 +310,7 @@ class _Copying:
         last = axes[-1]
         if last.stays_outside:
             return None
-        return axes.pop() if last.sram == 1 and (last.dram == 1 or _is_single(last)) else None
+        return axes.pop() if last.sram == 1 and (last.dram == self.steps or _is_single(last)) else None
 
     def _rows(self, axes: list[_Axis], pitch: int) -> _Axis | None:
         """Take the loop that walks from row to row, if the last one does."""
@@ -357,7 +361,7 @@ class _Copying:
     def _blocks(self, axes: list[_Axis]) -> _Axis | None:
         """Take the loop over elements that lie side by side in DRAM, if there is one."""
         for place, axis in enumerate(axes):
-            if self.copy.blocks is None or axis.dram != 1 or axis.padded or axis.stays_outside:
+            if self.copy.blocks is None or axis.dram != self.steps or axis.padded or axis.stays_outside:
                 continue
             if axis.sram <= self.most_apart and axis.sram >= (self.copy.blocks.apart or 0):
                 return axes.pop(place)
@@ -379,7 +383,7 @@ class _Copying:
             if name is not None:
                 fields[name] = _size(axis)
         if names.row_stride is not None:
-            fields[names.row_stride] = tirx.const((rows.dram if rows else 1) * self.unit, "int32")
+            fields[names.row_stride] = tirx.const((rows.dram if rows else self.steps) * self.unit, "int32")
         for inner, before, after in (
             (rows, names.pad_top, names.pad_bottom),
             (columns, names.pad_left, names.pad_right),
@@ -428,7 +432,7 @@ def _size(axis: _Axis | None) -> tirx.Expr:
 
 
 def copy_call(copy: Copy, places: Mapping[str, tuple[AffineAccess, tirx.Expr]], fields: Mapping[str, Any]) -> tirx.Stmt:
-    """The statement that calls a copy, given what each operand is an access of, and where it begins, in elements."""
+    """The statement that calls a copy, given what each operand is an access of, and where it begins."""
     operands: dict[str, Any] = {}
     for name, (access, base) in places.items():
         operands[instruction_calls.operand(name)] = access.buffer.data

@@ -129,16 +129,16 @@ class _Rows:
         assert blocks is not None
         assert fields.rows is not None
         block, pitch = first // size, _pitch(dram, self.memory)
-        unit = self.copy.dram_bytes(self.memory) if self.copy.dram_unit == "byte" else 1
+        steps = self.copy.dram_steps(self.memory)
         said: dict[str, Any] = {name: tirx.const(value, "int32") for name, value in numbers.items()}
         said |= dict.fromkeys(self.function.numbers, number)
         for constant, names in self.function.constants.items():
             said |= dict.fromkeys(names, tirx.const(self.row.constants[constant], "int32"))
         said |= {fields.rows: tirx.const(1, "int32"), blocks.scalars: tirx.const(width, "int32")}
         if fields.row_stride is not None:
-            said[fields.row_stride] = tirx.const(pitch * unit, "int32")
+            said[fields.row_stride] = tirx.const(pitch * steps * self.copy.step_bytes(), "int32")
         places = {
             "sram": (sram, sram.first_element(size) + row + block * (blocks.apart or 0)),
-            "dram": (dram, dram.first_element(size) + row * pitch + block),
+            "dram": (dram, (dram.first_element(size) + row * pitch + block) * steps),
         }
         return copy_call(self.copy, places, said)

@@ -202,7 +202,7 @@ class _Storing:
         assert copy.windows is not None
         self.copy, self.accelerator, self.way = copy, accelerator, way
         self.fields = copy.windows
-        self.size = memory.element_count
+        self.size, self.steps = memory.element_count, copy.dram_steps(memory)
         self.unit = copy.dram_bytes(memory) if copy.dram_unit == "byte" else 1
         self.values: dict[str, int] = {}
 
@@ -219,7 +219,9 @@ class _Storing:
             sram_base = sram_base + axis.variable * axis.sram
             dram_base = dram_base + axis.variable * axis.dram
         said = {name: tirx.const(value, "int32") for name, value in self.values.items()}
-        statement = copy_call(self.copy, {"sram": (sram, sram_base), "dram": (dram, dram_base)}, said | fields)
+        statement = copy_call(
+            self.copy, {"sram": (sram, sram_base), "dram": (dram, dram_base * self.steps)}, said | fields
+        )
         return in_loops([axis.variable for axis in left], [axis.extent for axis in left], statement)
 
     def _set_fields(self) -> None:

@@ -2,7 +2,8 @@
 
 A call is ``T.call_extern("int32", instruction, "field", value, "field", value, ...)``: the fields by name, so
 that a dump can be read. Until ``allocate``, an operand in memory is two fields, ``&operand``, the buffer, and
-``&operand.index``, an index into it in elements of its memory; ``dram`` and ``sram`` are the operands of a copy.
+``&operand.index``, an index into it in elements of its memory; ``dram`` and ``sram`` are the operands of a copy, and
+the index of ``dram`` counts numbers where the copy's fields count bytes.
 
 The last argument is the call's site, ``"site 4"``: the number that the trace has of it. ``inject`` numbers its calls, a
 later stage gives those that it adds further numbers, and none ever changes.
@@ -26,7 +27,7 @@ def operand(name: str) -> str:
 
 
 def index(name: str) -> str:
-    """The key under which a call holds an operand's index into its buffer, elements."""
+    """The key under which a call holds an operand's index into its buffer."""
     return f"&{name}.index"
 
 
