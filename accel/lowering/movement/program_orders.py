@@ -1,11 +1,12 @@
 """Orders of a vector program: along which axis its buffers are dense, and how it is cut, by how its tensors lie."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 from accel.accelerator.target import Target
-from accel.expression.syntax_tree import Access
+from accel.expression.syntax_tree import Access, Statement
 from accel.lowering.movement.split_axes import parts_of, with_split_axes
 from accel.lowering.vector.tiles.program_tiles import BestTiles, Parts, suits
 from accel.region.affine_view import AffineView
@@ -64,12 +65,12 @@ def split_orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegi
 def mixed_orders_of(region: VectorRegion, target: Target) -> Iterator[VectorRegion]:
     """Yields a region each of whose buffers lies as what it is loaded from; nothing where all lie alike.
 
-    Such buffers take one load each, but more instructions that compute.
+    Such buffers take one load each, but more instructions that compute. Buffers in which is computed are others then,
+    which lie as the result is stored.
     """
     split = None if _has_lanes(region, target) else with_split_axes(region) or region
-    if split is not None and len({*lying(split)}) > 1:
-        made = _each_as_it_lies(split, target)
-        if made is not None:
+    if split is not None and any(view is not None for view in split.views):
+        for made in dict.fromkeys(_each_as_it_lies(split, target)):
             yield replace(split, shape=made)
 
 
@@ -78,8 +79,11 @@ def _has_lanes(region: VectorRegion, target: Target) -> bool:
     return any(target.accelerator.memory(tensor.memory).element_count > 1 for tensor in region.shape.on_chip)
 
 
-def _each_as_it_lies(region: VectorRegion, target: Target) -> VectorProgram | None:
-    """The program with each buffer dense as the tensor lies that it is loaded from, others as the last result does."""
+def _each_as_it_lies(region: VectorRegion, target: Target) -> Iterator[VectorProgram]:
+    """Yields the program with each buffer dense as the tensor lies that it is loaded from, others as the last result.
+
+    It is cut along the first axis of that, or of one that is loaded.
+    """
     program, axes = region.shape, range(len(region.shape.extents))
     views = [*region.views, *[None] * (len(program.in_dram) - len(region.views))]
     orders = {
@@ -87,15 +91,37 @@ def _each_as_it_lies(region: VectorRegion, target: Target) -> VectorProgram | No
         for tensor, view in zip(program.in_dram, views, strict=True)
     }
     last = orders[program.in_dram[-1].name]
+    program = _computed_apart(program, {name for name, order in orders.items() if order != last})
     found: dict[str, tuple[int, ...]] = {}
     for statement in program.parsed:
         for name in statement.operands:
             if name in orders and program.tensor(statement.target.name).memory:
                 found.setdefault(statement.target.name, orders[name])
-    if len({*found.values()}) < 2:
-        return None
+    if len({*found.values(), last}) < 2:
+        return
     made = _dense_along(program, {tensor.name: found.get(tensor.name, last) for tensor in program.on_chip})
-    return target.derived(BestTiles).of(made, last, parts_of(region), region.views)
+    for order in dict.fromkeys([last, *found.values()]):
+        cut = target.derived(BestTiles).of(made, order, parts_of(region), region.views)
+        if cut is not None:
+            yield cut
+
+
+def _computed_apart(program: VectorProgram, given: Container[str]) -> VectorProgram:
+    """The program with what is computed in buffers that are loaded from any of ``given`` in buffers of their own."""
+    tensors, renamed, loaded = {tensor.name: tensor for tensor in program.tensors}, dict[str, str](), set[str]()
+    statements = list[Statement]()
+    for statement in program.parsed:
+        name = statement.target.name
+        in_place = statement.combiner is None and statement.target in statement.accesses
+        made = statement.with_accesses(lambda each: replace(each, name=renamed.get(each.name, each.name)))
+        if in_place and name in loaded - {*renamed}:
+            renamed[name] = next(new for number in count() if (new := f"b{number}") not in tensors)
+            tensors[renamed[name]] = replace(tensors[name], name=renamed[name])
+            made = Statement(replace(statement.target, name=renamed[name]), None, made.value)
+        elif tensors[name].memory and any(operand in given for operand in statement.operands):
+            loaded.add(name)
+        statements.append(made)
+    return replace(program, tensors=tuple(tensors.values()), statements=tuple(map(str, statements)))
 
 
 def _steps(view: AffineView) -> list[float]:

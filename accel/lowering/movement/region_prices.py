@@ -1,7 +1,7 @@
 """What regions cost: cycles, each kind of region once."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -57,7 +57,7 @@ class RegionPrices:
                 continue
             if key not in orders:
                 orders[key] = list(orders_of(region, self._target))
-                split[key] = list(split_orders_of(region, self._target))
+                split[key] = list(self._settled_ways(region))
         programs = {move: list(movement_programs(*move, self._target)) for move in moves if move not in self._moving}
         every = *orders.values(), *split.values(), *programs.values()
         self._priced([each for several in every for each in self._near(several)])
@@ -87,11 +87,16 @@ class RegionPrices:
 
     def as_settled(self, region: VectorRegion) -> VectorRegion:
         """Returns a region whose views stay with other axes or buffers, if it takes fewer cycles so; else as it is."""
-        ways = [*split_orders_of(region, self._target), *mixed_orders_of(region, self._target)]
+        ways = list(self._settled_ways(region))
         found, settled = self._best(region), self._cheapest(ways) if ways else None
         if settled is None or (found is not None and found[0] <= settled[0]):
             return region
         return ways[settled[1]] if self.can(ways[settled[1]]) else region
+
+    def _settled_ways(self, region: VectorRegion) -> Iterator[VectorRegion]:
+        """The ways that :meth:`as_settled` has."""
+        yield from split_orders_of(region, self._target)
+        yield from mixed_orders_of(region, self._target)
 
     def in_best_order(self, region: AnyRegion) -> AnyRegion | None:
         """Returns a region in the order that takes the fewest cycles; None where no instructions do it."""
