@@ -228,7 +228,7 @@ def with_bias_by_product(epilogue: Epilogue, gemm: Contraction, largest: int) ->
     if largest > largest_bias_by_product(gemm):
         return None
     product: tuple[EpilogueOp, int] = ("add_product", 0)
-    if epilogue.start == "bias" and gemm.overwrites:
+    if epilogue.start == "bias" and (gemm.overwrites or gemm.zero is not None):
         groups = (1, *epilogue.groups) if epilogue.groups else ()
         return replace(epilogue, start="zero", steps=(product, *epilogue.steps), groups=groups)
     if (("add_tensor", 0),) not in epilogue.grouped:
