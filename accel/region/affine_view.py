@@ -207,6 +207,20 @@ class ViewBuilder:
         shape = (*self.shape[:axis], extent, *self.shape[axis + 2 :])
         return replace(self, shape=shape, lines=[*self.lines[:axis], row, *self.lines[axis + 2 :]])
 
+    def gathered(self, axis: int, first: int, steps: Sequence[int], shape: Sequence[int]) -> "ViewBuilder":
+        """The buffer has axes for the places along ``axis`` of another of ``shape``: ``first``, and a step along each.
+
+        Places may be read more than once, as those that windows share.
+        """
+        lines = self.lines[axis : axis + len(steps)]
+        begin, own = first, dict[int, int]()
+        for step, line in zip(steps, lines, strict=True):
+            begin += step * line.first
+            for atom, count in line.steps.items():
+                own[atom] = own.get(atom, 0) + step * count
+        made = [*self.lines[:axis], _Line(begin, own), *self.lines[axis + len(steps) :]]
+        return replace(self, shape=tuple(shape), lines=made)
+
     def broadcast(self, shape: Sequence[int]) -> "ViewBuilder":
         """The buffer is another of ``shape``, repeated along dimensions where that has extent 1, or none.
 

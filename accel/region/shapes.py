@@ -7,7 +7,7 @@ then two sums with int8 weights, the first shifted left before the second is add
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
-Patches = Literal["rows", "channels"]
+Patches = Literal["rows", "channels", "rows of taps", "columns of taps"]
 
 
 Sides = tuple[int, int, int, int]
@@ -87,6 +87,11 @@ class SlidingWindow:
     dilation: tuple[int, int]
     padding: tuple[int, int, int, int]
 
+    @property
+    def is_tiling(self) -> bool:
+        """Whether windows lie side by side within the data: each element is in one."""
+        return self.kernel == self.strides and self.dilation == (1, 1) and not any(self.padding)
+
 
 @dataclass(frozen=True)
 class StoredWindows:
@@ -150,8 +155,9 @@ class Convolution:
     shape, which the epilogue adds.
     ``padding`` is what the loads add; ``host_padding`` (top, left, bottom, right) is already in ``data``. Where
     ``unfolded`` is set it stands for the convolution with that window, whose patches the host makes the ``rows`` of a
-    matrix or the ``channels`` of an image, as ``patches`` says. ``pooled``: the store leaves the largest of windows of
-    its results, of which ``out_height`` and ``out_width`` are the image.
+    matrix or the ``channels`` of an image, as ``patches`` says; or each of its ``rows of taps`` is the channels of a
+    pixel, and a run in an image of channels last; or each of its ``columns of taps``. ``pooled``: the store leaves the
+    largest of windows of its results, of which ``out_height`` and ``out_width`` are the image.
     """
 
     kind: ClassVar[str] = "convolution"
@@ -191,6 +197,11 @@ class Convolution:
     def result(self) -> PackedActivation:
         """The result, without room between its rows."""
         return PackedActivation.dense(self.data.batch, self.out_blocks, *self.stored)
+
+    @property
+    def run_axis(self) -> int | None:
+        """The axis of the plane, 0 or 1, along which taps are channels of a pixel, which are a run; None of others."""
+        return {"columns of taps": 0, "rows of taps": 1}.get(self.patches) if self.unfolded is not None else None
 
     @property
     def of_rows(self) -> bool:

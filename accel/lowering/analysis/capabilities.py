@@ -26,6 +26,7 @@ from accel.expression.syntax_tree import Binary, Call, Expression, Select, walk
 from accel.expression.typecheck import TypedExpression
 from accel.frontend.integer_recovery.requantization import WideProduct
 from accel.frontend.integer_recovery.rounding_bias import ROUNDED, Rounded
+from accel.lowering.analysis.float_units import float_room
 from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.operation_matching import matching_operations
 from accel.lowering.ir.affine_nest import AffineNest, simplify
@@ -210,6 +211,14 @@ class Capabilities:
             return len(windows) > 1 and all(window.before is not None for window in windows)
         copy = self.accelerator.copy_instruction(self.gemm.data.memory.name, "load")
         return copy is not None and None not in (copy.copy_fields.pad_top, copy.copy_fields.pad_left)
+
+    @property
+    def reads_runs(self) -> bool:
+        """Whether loads of data begin at any byte, in what vector programs store: rows of taps are runs there."""
+        copy = self.accelerator.copy_instruction(self.gemm.data.memory.name, "load")
+        if copy is None or copy.dram_unit != "byte" or copy.copy_fields.row_stride is None or self.gemm.slides:
+            return False
+        return self.gemm.data.memory.dtype == "int8" and float_room(self.target) > 0
 
     @property
     def scales(self) -> bool:

@@ -76,7 +76,12 @@ from accel.region.slides import slides_over
 from accel.region.tilings import BORDER_WORTH, LAYER_WORTH, TilingCost
 
 _OPTIONS_KEPT = 8  # tilings of each shape and epilogue: a few of other tiles are timed with their neighbours
-_PATCHES = {"rows": "rows of a matrix", "channels": "channels of its pixels"}
+_PATCHES = {
+    "rows": "patches of the image out as the rows of a matrix",
+    "channels": "patches of the image out as the channels of its pixels",
+    "rows of taps": "rows of taps of the image out as the channels of its pixels",
+    "columns of taps": "columns of taps of the image out as the channels of its pixels",
+}
 
 
 class ConvolutionKind:
@@ -195,7 +200,7 @@ class ConvolutionKind:
         """Unfolding patches, and padding that the loads cannot make."""
         found, conv = [], region.shape
         if conv.unfolded is not None:
-            found.append(f"the host lays the patches of the image out as the {_PATCHES[conv.patches]}")
+            found.append(f"the host lays the {_PATCHES[conv.patches]}")
         if any(conv.host_padding):
             found.append("the host pads the data: the loads cannot")
         return found

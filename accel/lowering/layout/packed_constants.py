@@ -11,7 +11,7 @@ from tvm import ir, relax
 from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.composite import CompositeRegion, MergedGroups
 from accel.lowering.layout import tiled_layout
-from accel.lowering.layout.tiled_layout import unfold_weights
+from accel.lowering.layout.tiled_layout import unfold_weights, weights_of_runs
 from accel.region.epilogue import Epilogue, Shifting, bias_data_tile, bias_weight_tiles
 from accel.region.shapes import Convolution
 
@@ -86,7 +86,11 @@ def convolution_weights(
         weights = weights.T[:, :, None, None]
     else:
         weights = merged_weights(weights, composite.groups, composite.lots(gemm))
-    return weights if conv.unfolded is None else unfold_weights(weights)
+    if conv.unfolded is None:
+        return weights
+    if conv.run_axis is not None:
+        return weights_of_runs(weights, conv.unfolded, conv.run_axis, conv.data.blocks * gemm.in_channels)
+    return unfold_weights(weights)
 
 
 def bias_constant(

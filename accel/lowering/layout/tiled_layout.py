@@ -311,6 +311,43 @@ def _shifted(value: relax.Expr, window: SlidingWindow, size: tuple[int, int], ax
     return relax.op.concat(parts, axis=1) if taps > 1 else parts[0]
 
 
+def runs_of_taps(source: relax.Expr, window: SlidingWindow, axis: int, channels: int, beyond: int) -> relax.Expr:
+    """The taps along an axis of the plane of an image int8 [N, C, H, W] as pixels of so many channels.
+
+    They are ``[N, channels, rows, OW]`` for ``axis`` 1, ``[N, channels, OH, columns]`` for 0, and each is a run of the
+    image with that axis and its channels last, which is so long, by elements of ``beyond``, that the last lie within
+    it too.
+    """
+    batch, given, *plane = (int(extent) for extent in source.ty.shape)
+    places, other = _result_size(window, *plane)[axis], 1 - axis
+    before, behind = list(window.padding[:2]), list(window.padding[2:])
+    least = (places - 1) * window.strides[axis] + -(-channels // given)
+    behind[axis] = max(behind[axis], least - before[axis] - plane[axis])
+    widths = [0, 0, 0, 0, before[0], behind[0], before[1], behind[1]]
+    value = relax.op.nn.pad(source, widths, "constant", beyond) if any(widths) else source
+    lines, along = (before[at] + plane[at] + behind[at] for at in (other, axis))
+    last = relax.op.permute_dims(value, [0, 2 + other, 2 + axis, 1])
+    flat = relax.op.reshape(last, (batch, lines, along * given))
+    first = np.arange(places, dtype=np.int32) * (window.strides[axis] * given)
+    runs = relax.op.take(flat, relax.const(first[:, None] + np.arange(channels, dtype=np.int32)), axis=2)
+    return relax.op.permute_dims(runs, [0, 3, 1, 2] if axis == 1 else [0, 3, 2, 1])
+
+
+def weights_of_runs(
+    weights: npt.NDArray[np.int8], window: SlidingWindow, axis: int, channels: int
+) -> npt.NDArray[np.int8]:
+    """[O, C, KH, KW] to [O, channels, KH, 1], or [O, channels, 1, KW], in the order of :func:`runs_of_taps`.
+
+    There are zeros between taps and behind them.
+    """
+    filters, given, *kernel = weights.shape
+    found = np.zeros((filters, channels, kernel[1 - axis]), np.int8)
+    for tap in range(kernel[axis]):
+        first = tap * window.dilation[axis] * given
+        found[:, first : first + given] = weights.take(tap, 2 + axis)
+    return np.expand_dims(found, 2 + axis)
+
+
 def unfold_weights(weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
     """[O, C / groups, KH, KW] to [O, KH * KW * C / groups, 1, 1], in the order of :func:`unfold`."""
     return np.ascontiguousarray(weights.transpose(0, 2, 3, 1).reshape(weights.shape[0], -1, 1, 1))

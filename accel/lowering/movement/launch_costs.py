@@ -45,6 +45,9 @@ class LaunchCosts:
         unable, cycles = 0, 0
         for launch, place in readers:
             moved = self._graph.source(launch.arguments[place], {var})
+            if moved is None and not launch.arguments[place].same_as(var):  # no affine map of it
+                unable += 1
+                continue
             known = [self._of_read(launch, place, moved)]
             if known != [0]:
                 known += self._of_reads_in_orders(launch, place, moved)
@@ -61,6 +64,8 @@ class LaunchCosts:
         regions, moves = list[AnyRegion](), list[Move]()
         for launch, place in readers:
             moved = self._graph.source(launch.arguments[place], {var})
+            if moved is None and not launch.arguments[place].same_as(var):
+                continue
             read = launch.region if moved is None else read_through(launch, {place: moved})
             if isinstance(read, VectorRegion):
                 regions += [read, *self._reads_in_orders(launch, read)]

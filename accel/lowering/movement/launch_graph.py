@@ -240,15 +240,22 @@ class LaunchGraph:
             yield Destination(reader, tuple(passed), view.view(), fill)
 
     def readers_of(self, var: relax.Var, *, directly: bool = False) -> list[tuple[Launch, int]]:
-        """Returns the arguments of launches that are moved from a result; ``directly`` those too that are it."""
+        """Returns the arguments of launches that are moved from a result; ``directly`` those too that are it.
+
+        Not all of them are affine maps of the result; some may be of what that is moved to.
+        """
         reached = self.reached_from(var)
         return [
             (launch, place)
             for bound, launch in self.launches.items()
             if bound in reached
             for place, argument in enumerate(launch.arguments)
-            if (directly and argument.same_as(var)) or self.source(argument, {var}) is not None
+            if (directly if argument.same_as(var) else self._is_moved_from(argument, var))
         ]
+
+    def _is_moved_from(self, argument: relax.Expr, var: relax.Var) -> bool:
+        chain = self.chain(argument, {var}) if isinstance(argument, relax.Var) else None
+        return chain is not None and chain[-1].same_as(var)
 
     def unmoved_by(self, stored: set[relax.Var]) -> Iterator[tuple[str, str]]:
         """Yields the movement of the model that is left to the host, by variables' names, each with the reason."""

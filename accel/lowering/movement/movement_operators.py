@@ -1,10 +1,10 @@
 """Operators that only move elements, as steps of a view: from their result back to an operand, and the other way."""
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tvm import ir, relax, tirx
 
 from accel.host.onnx_calls import OnnxCall, read_onnx_call
@@ -171,21 +171,26 @@ def _slice(value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...]) -> tup
 
 
 def _rows_back(value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...], view: ViewBuilder) -> ViewBuilder:
-    """Elements along an axis at constant places, as far as these are steps of one size."""
+    """Elements along an axis at constant places, as far as these are steps of one size along each axis of theirs."""
     given = value.args[1] if call is None else call.operands[1]
     axis = value.attrs.axis if call is None else call.attributes.get("axis", 0)
-    at = _constant(given)
-    if at is None or axis is None or not at:
+    if not isinstance(given, ir.GenericConst) or axis is None or not given.value.numpy().size:
         raise NotAffineError("where it reads depends on data")
-    axis, extent = int(axis) % len(shape), shape[int(axis) % len(shape)]
-    places = [place + extent if place < 0 else place for place in at]
-    step = places[1] - places[0] if len(places) > 1 else 1
-    if not step or any(other - one != step for one, other in itertools.pairwise(places)):
+    axis, at = int(axis) % len(shape), given.value.numpy().astype(np.int64)
+    places = np.where(at < 0, at + shape[axis], at)
+    if places.min() < 0 or places.max() >= shape[axis]:
+        raise NotAffineError("it reads what lies outside")
+    first, steps = int(places.flat[0]), [_step(places, along) for along in range(places.ndim)]
+    apart = np.ix_(*(step * np.arange(count) for step, count in zip(steps, at.shape, strict=True)))
+    if not np.array_equal(places, first + sum(apart)):
         raise NotAffineError("its rows are no steps of one size apart")
-    firsts, steps = [0] * len(shape), [1] * len(shape)
-    firsts[axis], steps[axis] = places[0], step
-    rows = view.reshaped((*shape[:axis], len(places), *shape[axis + 1 :]))
-    return rows.sliced(shape, firsts, steps)
+    return view.gathered(axis, first, steps, shape)
+
+
+def _step(places: npt.NDArray[np.int64], along: int) -> int:
+    """How far the first two places along an axis are apart."""
+    row = np.moveaxis(places, along, -1).reshape(-1, places.shape[along])[0]
+    return int(row[1] - row[0]) if len(row) > 1 else 0
 
 
 def _blocks(call: OnnxCall, shape: tuple[int, ...]) -> tuple[list[int], list[int]]:

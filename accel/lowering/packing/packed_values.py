@@ -15,7 +15,7 @@ from accel.lowering.analysis.composite import shape_of
 from accel.lowering.analysis.image_padding import NO_PADDING, Padding, padding_of
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import OperandLayout
-from accel.lowering.layout.tiled_layout import cut_image, place_in_dram, unfold_patches
+from accel.lowering.layout.tiled_layout import cut_image, place_in_dram, runs_of_taps, unfold_patches
 from accel.region.epilogue import INT8
 from accel.region.shapes import Convolution, PackedActivation, Sides, SlidingWindow
 
@@ -131,7 +131,7 @@ class PackedValues:
                 return known.planes[0], replace(conv, data=packed, host_padding=NO_PADDING.sides)
         source = self.rebuilt(var)
         if conv.unfolded is not None:
-            source = self._unfolded(self.builder.emit(source), conv, conv.unfolded)
+            source = self._unfolded(source, conv, conv.unfolded)
         tensor = tiled_layout.pack_tensor(source, wanted, self.gemm.data, padding, self._around(source, padding))
         name = getattr(var, "name", "constant")
         return self.builder.emit(tensor, name_hint=f"{name}_packed"), conv
@@ -145,7 +145,11 @@ class PackedValues:
         around = padding_of(self.builder.lookup_binding(source)) if known else None
         return 0 if around is None else around.value
 
-    def _unfolded(self, source: relax.Var, conv: Convolution, window: SlidingWindow) -> relax.Expr:
+    def _unfolded(self, value: relax.Expr, conv: Convolution, window: SlidingWindow) -> relax.Expr:
+        source = self.builder.emit(value)
+        if conv.run_axis is not None:
+            channels, beyond = conv.data.blocks * self.gemm.in_channels, self._around(value, window.padding)
+            return self.builder.normalize(runs_of_taps(source, window, conv.run_axis, channels, beyond))
         channels = int(source.ty.shape[1])
         if conv.groups > 1:  # the last lot may have fewer
             channels = conv.data.blocks * self.gemm.in_channels // math.prod(window.kernel)

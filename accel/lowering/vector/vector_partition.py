@@ -171,9 +171,9 @@ class _Placement:
             value = binding.value
             region = region_of(self._module[value.op]) if is_composite_call(self._module, value) else None
             shape = region.shape if isinstance(region, Region) else None
-            window = shape.unfolded if isinstance(shape, Convolution) else None
-            if window is None or (window.kernel == window.strides and not any(window.padding)):
-                continue  # windows beside each other are addresses of loads
+            window = shape.unfolded if isinstance(shape, Convolution) and shape.run_axis is None else None
+            if window is None or window.is_tiling:
+                continue  # runs, and windows beside each other, are addresses of loads
             chain, at = list[relax.Var](), value.args[0]
             while at in self._at and len(self._readers[at]) == 1 and at not in self._results:
                 chain.append(at)

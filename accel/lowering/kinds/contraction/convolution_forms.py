@@ -24,11 +24,7 @@ def convolution_forms(
             [_unfolded(composite, capabilities)]
         ]  # a tile of several rows would need them side by side in the image
     shape = _convolution(composite, capabilities)
-    folded = (
-        [_folded(composite, shape, capabilities)]
-        if from_host and _gains_by_folding(composite, shape, capabilities)
-        else []
-    )
+    folded = _with_taps_as_channels(composite, shape, capabilities) if from_host and composite.groups == 1 else []
     if capabilities.gemm.data.memory.dtype != "int8":
         return [[_padded_on_host(shape), *folded]]  # its zeros are no zeros of ours
     return [[shape, *folded], [_padded_on_host(shape)]]
@@ -94,11 +90,45 @@ def _unfolded(composite: CompositeRegion, capabilities: Capabilities) -> Convolu
     )
 
 
-def _gains_by_folding(composite: CompositeRegion, shape: Convolution, capabilities: Capabilities) -> bool:
-    """Whether its few channels leave much of a tile empty that taps could fill."""
-    taps, channels = math.prod(shape.kernel), composite.shapes[0][1]
-    return (
-        composite.groups == 1 and math.ceil(channels * taps / capabilities.gemm.in_channels) < shape.data.blocks * taps
+def _with_taps_as_channels(
+    composite: CompositeRegion, shape: Convolution, capabilities: Capabilities
+) -> list[Convolution]:
+    """The forms in which taps fill what its few channels leave empty of a tile; none where that gains nothing."""
+    # of windows side by side each tap is a stride of loads: there all of them are, and no host is needed
+    if capabilities.reads_runs and not _window(composite).is_tiling:
+        forms = [_in_runs(composite, shape, capabilities, axis) for axis in (1, 0)]
+    else:
+        forms = [_folded(composite, shape, capabilities)]
+    blocks = shape.data.blocks * math.prod(shape.kernel)
+    return [form for form in forms if form.data.blocks * math.prod(form.kernel) < blocks]
+
+
+def _in_runs(composite: CompositeRegion, shape: Convolution, capabilities: Capabilities, axis: int) -> Convolution:
+    """A convolution over its rows of taps (``axis`` 1) or its columns of them, as channels of the pixels.
+
+    They follow one another in an image of channels last whose last axis but these is that one: runs that loads read.
+    """
+    window = _window(composite)
+    reach = (window.kernel[axis] - 1) * window.dilation[axis] + 1
+    blocks = math.ceil(composite.shapes[0][1] * reach / capabilities.gemm.in_channels)
+    top, left, bottom, right = window.padding
+    height, width = shape.data.height + top + bottom, shape.data.width + left + right
+
+    plane = (shape.out_height, width) if axis == 0 else (height, shape.out_width)
+
+    def across(steps: tuple[int, int]) -> tuple[int, int]:
+        return (1, steps[1]) if axis == 0 else (steps[0], 1)
+
+    return replace(
+        shape,
+        data=PackedActivation.dense(shape.data.batch, blocks, *plane),
+        kernel=across(window.kernel),
+        strides=across(window.strides),
+        dilation=across(window.dilation),
+        padding=(0, 0, 0, 0),
+        unfolded=window,
+        patches="columns of taps" if axis == 0 else "rows of taps",
+        uniform=False,
     )
 
 

@@ -14,6 +14,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.driver.trials import row_timer
 from accel.lowering.partition.launch_rows import RowLaunch
+from tests.helpers.documents.whole_elements import with_whole_elements
 
 
 def _network() -> onnx.ModelProto:
@@ -40,7 +41,10 @@ def _network() -> onnx.ModelProto:
 def test_a_row_takes_what_its_launches_do_in_the_program(
     name: str, off: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a VTA tensors that are wired wrongly are off by a hundredth: a load runs beside the store it should await."""
+    """On a VTA tensors that are wired wrongly are off by a hundredth: a load runs beside the store it should await.
+
+    Nothing runs on the accelerator before the row: the host lays out its first data.
+    """
     taken: dict[int, int] = {}
 
     class Recorded(row_timer.RowTimer):
@@ -51,7 +55,7 @@ def test_a_row_takes_what_its_launches_do_in_the_program(
             return cycles
 
     monkeypatch.setattr(region_choice, "RowTimer", Recorded)
-    model, accelerator = _network().SerializeToString(), load_accelerator(name)
+    model, accelerator = _network().SerializeToString(), with_whole_elements(load_accelerator(name), "load_x")
     report = run_model(model, accelerator, Options(trace=False, schedule="timed"), tmp_path)
     assert report.verified
     assert taken[min(taken)] == 3

@@ -24,7 +24,7 @@ def factors(chance: random.Random, n: int) -> list[int]:
 
 def step(chance: random.Random, array: Any) -> tuple[Any, Any]:
     """A movement of an array, and what takes a view of its result back to one of the array."""
-    kind, shape = chance.choice("prsb"), array.shape
+    kind, shape = chance.choice("prsbg"), array.shape
     if kind == "p":
         axes = list(range(array.ndim))
         chance.shuffle(axes)
@@ -34,6 +34,16 @@ def step(chance: random.Random, array: Any) -> tuple[Any, Any]:
     if kind == "b":
         wide = [chance.choice([1, 2]), *(extent if extent > 1 else chance.choice([1, 3]) for extent in shape)]
         return np.broadcast_to(array, wide), lambda view: view.broadcast(shape)
+    if kind == "g" and array.ndim:
+        axis = chance.randrange(array.ndim)
+        room, counts, steps = shape[axis], list[int](), list[int]()
+        for _ in range(chance.randint(1, 2)):
+            counts.append(chance.randint(1, min(4, room)))
+            steps.append(chance.randint(0, (room - 1) // max(1, counts[-1] - 1)))
+            room -= steps[-1] * (counts[-1] - 1)
+        first = chance.randrange(room)
+        places = first + sum(np.ix_(*(np.arange(n) * apart for n, apart in zip(counts, steps, strict=True))))
+        return array.take(places, axis), lambda view: view.gathered(axis, first, steps, shape)
     bounds = []
     for extent in shape:
         first = chance.randint(0, extent - 1)
