@@ -12,11 +12,15 @@ from accel.lowering.ir.known_prices import KnownPrices
 from accel.lowering.kinds.program_operations import DoneAlike, ProgramOperations
 from accel.lowering.movement.movement_programs import may_move, movement_programs
 from accel.lowering.movement.program_orders import mixed_orders_of, orders_of, split_orders_of
+from accel.lowering.movement.split_axes import parts_of
+from accel.lowering.vector.tiles.program_bounds import program_bound
 from accel.lowering.vector.tiles.program_cycles import ProgramCycles
+from accel.lowering.vector.tiles.program_tiles import tiles_beside
 from accel.region.affine_view import AffineView
 from accel.region.kinds import AnyRegion, Prices, Region, VectorRegion, Views
 from accel.region.vector_program import VectorProgram
 
+_NEAR_BOUND = 1.2  # times the bound: so near nothing else is tried
 _FAR = 1.5  # times the least estimate: where estimates were compared with the clock, none was a fifth from it
 
 Move = tuple[AffineView, AffineView, str]
@@ -86,12 +90,26 @@ class RegionPrices:
         return cycles, next(islice(orders_of(region, self._target), found[1], None))
 
     def as_settled(self, region: VectorRegion) -> VectorRegion:
-        """Returns a region whose views stay with other axes or buffers, if it takes fewer cycles so; else as it is."""
+        """Returns a region whose views stay with other axes or buffers, if it takes fewer cycles so; else as it is.
+
+        One that is far from its bound may have other tiles, too.
+        """
         ways = list(self._settled_ways(region))
         found, settled = self._best(region), self._cheapest(ways) if ways else None
-        if settled is None or (found is not None and found[0] <= settled[0]):
+        if settled is not None and (found is None or settled[0] < found[0]) and self.can(ways[settled[1]]):
+            region = ways[settled[1]]
+        return self._in_other_tiles(region)
+
+    def _in_other_tiles(self, region: VectorRegion) -> VectorRegion:
+        """A region in the best of the tiles that are estimated to be nearly as good, if it is far from its bound."""
+        cycles = self.price(region)
+        bound = program_bound(region.shape, self._target, region.views).cycles
+        if cycles is None or cycles <= _NEAR_BOUND * bound:
             return region
-        return ways[settled[1]] if self.can(ways[settled[1]]) else region
+        programs = tiles_beside(region.shape, self._target, parts_of(region), region.views)
+        others = [replace(region, shape=program) for program in programs]
+        best = self._cheapest(others) if others else None
+        return others[best[1]] if best is not None and best[0] < cycles else region
 
     def _settled_ways(self, region: VectorRegion) -> Iterator[VectorRegion]:
         """The ways that :meth:`as_settled` has."""

@@ -33,6 +33,7 @@ _CutAnew = tuple[_Alike, tuple[int, ...] | None, tuple[tuple[int, Sequence[int]]
 _Chosen = tuple[tuple[int, ...], int, tuple[int, ...], bool, bool]
 """The tiles, the copies of each buffer, the statements whose loops are turned, whether loads are apart, and again."""
 
+_NEARLY, _MOST_BESIDE = 1.05, 8  # times the estimate of the best tiles, which are from the clock by so much
 _MOST_CONTEXTS = 3
 _MOST_AGAIN = 4  # tiles that load what they have in common for themselves: of more it is little that the first waits
 _MOST_TILES = 16  # times as many as the largest tiles that fit: loads and stores overlap but for so little then
@@ -88,6 +89,27 @@ class BestTiles:
         made = loads_together(program)
         made = loads_apart(made) if apart else made
         return replace(made, tile=tile, contexts=contexts, turned=turned, loads_again=again)
+
+
+def tiles_beside(program: VectorProgram, target: Target, parts: Parts, views: Views) -> list[VectorProgram]:
+    """Returns a program in tiles a little smaller or larger, as far as they are estimated to be nearly the best."""
+    axis = next((axis for axis, extent in enumerate(program.extents) if 1 < program.tile[axis] < extent), None)
+    if axis is None or program.stream is not None or any(map(sums_products, program.parsed)):
+        return []
+    accelerator, cycles, own = target.accelerator, target.derived(ProgramCycles), program.tile[axis]
+    lanes = lanes_of(program.on_chip, accelerator).get(axis, 1)
+    near = range(own * 3 // 4, min(own * 3 // 2 + 1, program.extents[axis]))
+    tiles = [(*program.tile[:axis], extent, *program.tile[axis + 1 :]) for extent in near if extent and extent != own]
+    able = [
+        tile
+        for tile in tiles
+        if tile[axis] % lanes == 0 and suits(tile, program.extents, parts) and fits(program, tile, accelerator)
+    ]
+    if not able:
+        return []
+    most = _NEARLY * cycles.of(program, views)
+    priced = sorted(zip(cycles.of_tiles(program, able, views), able, strict=True))
+    return [cycles.turned(replace(program, tile=tile)) for price, tile in priced[:_MOST_BESIDE] if price <= most]
 
 
 def _chosen(best: VectorProgram) -> _Chosen:
