@@ -133,7 +133,7 @@ def test_canceling_a_job_that_hangs_in_native_code(own: Any) -> None:
 
 
 def test_canceling_a_queued_job(own: Any) -> None:
-    running, queued = own.submit(long()), own.submit(SHORT)
+    running, queued = own.submit(longer()), own.submit(SHORT)
     own.wait_for(running, {"running"})
     assert own.client.post(f"{queued}/cancel").json()["state"] == "canceled"
     assert own.client.post(f"{running}/cancel").json()["state"] == "canceled"

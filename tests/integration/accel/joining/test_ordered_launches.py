@@ -36,8 +36,8 @@ def compared(model, name):
 def test_weights_go_before_the_data_that_they_wait_for():
     """Catches a layer whose first loads stand behind one that waits for the last store of the layer before."""
     program, separate, joined = compared(build("keyword_spotting"), "npu")
-    assert joined.cycles < 0.9 * simulate(separate, {}, function=False).cycles
-    assert joined.cycles <= _MOST * cycles_without_seams(separate)
+    apart, least = simulate(separate, {}, function=False).cycles, cycles_without_seams(separate)
+    assert apart - joined.cycles > 0.75 * (apart - least) > 0
     words = join_launches(separate, family_of(program.accelerator)).words
     np.testing.assert_array_equal(words, program.words)
 
