@@ -376,6 +376,10 @@ class Copy(Instruction):
         """Returns the bytes that one element of ``memory`` takes in DRAM."""
         return memory.element_count * DTYPE_BYTES[self.dram_dtype]
 
+    def element_stride(self, memory: Memory) -> int:
+        """Returns how far apart neighbouring elements of ``memory`` are in DRAM, in what its fields count."""
+        return self.dram_bytes(memory) if self.dram_unit == "byte" else 1
+
     def dram_steps(self, memory: Memory) -> int:
         """Returns how many of the places in DRAM at which it may begin an element of ``memory`` takes there.
 

@@ -136,7 +136,7 @@ def _check_dimension(path: str, dimension: CopyDimension, copy: Copy, accelerato
     """An extent is one at least, and strides can hold an element."""
     bits = accelerator.bits(copy, dimension.extent)
     _check_counts(f"{path}.extent", dimension.extent, bits)
-    least = copy.dram_bytes(accelerator.memory(copy.memory)) if copy.dram_unit == "byte" else 1
+    least = copy.element_stride(accelerator.memory(copy.memory))
     for role, one in (("dram_stride", least), ("sram_stride", 1)):
         name = getattr(dimension, role)
         if name is not None:
@@ -155,7 +155,7 @@ def _check_padded(path: str, along: str, copy: Copy, accelerator: Accelerator) -
     )
     require(bits > 1, f"{path}.{along}", one)
     if along == "rows" and fields.row_stride is not None:
-        stride = 2 * (copy.dram_bytes(accelerator.memory(copy.memory)) if copy.dram_unit == "byte" else 1)
+        stride = 2 * copy.element_stride(accelerator.memory(copy.memory))
         bits = accelerator.bits(copy, fields.row_stride)
         narrow = f"{fields.row_stride} has {bits} bits, and the copy pads rows, which lie {stride} {copy.dram_unit}s"
         wide = f"{narrow} apart at least; it needs {stride.bit_length()} bits"

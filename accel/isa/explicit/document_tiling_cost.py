@@ -380,7 +380,7 @@ class _Costs:
         wide = np.minimum(columns, self._most(copy, names.columns, None))
         high = np.minimum(rows, self._most(copy, names.rows, copy.max_rows))
         if names.row_stride is not None:
-            unit = copy.dram_bytes(self.accelerator.memory(copy.memory)) if copy.dram_unit == "byte" else 1
+            unit = copy.element_stride(self.accelerator.memory(copy.memory))
             high = np.where(np.asarray(pitch) * unit > self._most(copy, names.row_stride, None), 1, high)
         values = {"elements": (wide * high).astype(np.float64)}
         values["bytes"] = values["elements"] * copy.dram_bytes(self.accelerator.memory(copy.memory))

@@ -136,7 +136,7 @@ class _Rows:
             said |= dict.fromkeys(names, tirx.const(self.row.constants[constant], "int32"))
         said |= {fields.rows: tirx.const(1, "int32"), blocks.scalars: tirx.const(width, "int32")}
         if fields.row_stride is not None:
-            said[fields.row_stride] = tirx.const(pitch * steps * self.copy.step_bytes(), "int32")
+            said[fields.row_stride] = tirx.const(pitch * self.copy.element_stride(self.memory), "int32")
         places = {
             "sram": (sram, sram.first_element(size) + row + block * (blocks.apart or 0)),
             "dram": (dram, (dram.first_element(size) + row * pitch + block) * steps),

@@ -203,7 +203,7 @@ class _Storing:
         self.copy, self.accelerator, self.way = copy, accelerator, way
         self.fields = copy.windows
         self.size, self.steps = memory.element_count, copy.dram_steps(memory)
-        self.unit = copy.dram_bytes(memory) if copy.dram_unit == "byte" else 1
+        self.unit = copy.element_stride(memory)
         self.values: dict[str, int] = {}
 
     def statement(self, sram: AffineAccess, dram: AffineAccess, axes: list[_Axis], fields: dict[str, Any]) -> tirx.Stmt:

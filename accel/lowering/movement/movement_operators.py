@@ -174,9 +174,10 @@ def _rows_back(value: ir.Call, call: OnnxCall | None, shape: tuple[int, ...], vi
     """Elements along an axis at constant places, as far as these are steps of one size along each axis of theirs."""
     given = value.args[1] if call is None else call.operands[1]
     axis = value.attrs.axis if call is None else call.attributes.get("axis", 0)
-    if not isinstance(given, ir.GenericConst) or axis is None or not given.value.numpy().size:
+    at = given.value.numpy().astype(np.int64) if isinstance(given, ir.GenericConst) else np.empty(0, np.int64)
+    if axis is None or not at.size:
         raise NotAffineError("where it reads depends on data")
-    axis, at = int(axis) % len(shape), given.value.numpy().astype(np.int64)
+    axis = int(axis) % len(shape)
     places = np.where(at < 0, at + shape[axis], at)
     if places.min() < 0 or places.max() >= shape[axis]:
         raise NotAffineError("it reads what lies outside")

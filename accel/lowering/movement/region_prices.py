@@ -94,17 +94,16 @@ class RegionPrices:
 
         One that is far from its bound may have other tiles, too.
         """
-        ways = list(self._settled_ways(region))
-        found, settled = self._best(region), self._cheapest(ways) if ways else None
-        if settled is not None and (found is None or settled[0] < found[0]) and self.can(ways[settled[1]]):
-            region = ways[settled[1]]
+        found, settled = self._best(region), self._split[without_numbers(region)]
+        if settled is not None and (found is None or settled[0] < found[0]):
+            way = next(islice(self._settled_ways(region), settled[1], None))
+            region = way if self.can(way) else region
         return self._in_other_tiles(region)
 
     def _in_other_tiles(self, region: VectorRegion) -> VectorRegion:
         """A region in the best of the tiles that are estimated to be nearly as good, if it is far from its bound."""
         cycles = self.price(region)
-        bound = program_bound(region.shape, self._target, region.views).cycles
-        if cycles is None or cycles <= _NEAR_BOUND * bound:
+        if cycles is None or cycles <= _NEAR_BOUND * program_bound(region.shape, self._target, region.views).cycles:
             return region
         programs = tiles_beside(region.shape, self._target, parts_of(region), region.views)
         others = [replace(region, shape=program) for program in programs]
