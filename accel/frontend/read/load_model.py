@@ -10,6 +10,7 @@ from accel.frontend.legalize.function_operators import expand_functions
 from accel.frontend.legalize.normalization_moments import compute_moments
 from accel.frontend.legalize.opset_downgrade import downgrade
 from accel.frontend.legalize.opset_upgrade import upgrade
+from accel.frontend.legalize.plain_movement import simplify_movement
 from accel.frontend.onnx_model.external_data import externalize
 from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
 from accel.frontend.onnx_model.onnx_nodes import unique_name
@@ -90,6 +91,7 @@ def _loaded(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> 
     _use_values(model, known.inferred)
     downgrade(model)
     upgrade(model, known.shapes)
+    simplify_movement(model, known.shapes)
     return LoadedModel(known.info, model, known.inferred.types)
 
 

@@ -68,6 +68,24 @@ class Conditions:
         return self._inlined.setdefault(key, (whole, operator))[0], operands
 
 
+def without_conditions(operator: LegalOperator) -> LegalOperator:
+    """Returns an operator without statements whose bools others of it read: these have what decides them."""
+    made = [statement.target.name for statement in operator.statements if statement.combiner is None]
+    bools = {name for name in made if name != operator.result and operator.tensors[name].dtype == BOOL}
+    if not bools:
+        return operator
+    found: dict[str, LegalStatement] = {}
+    kept = []
+    for statement in operator.statements:
+        decided = replace(statement, value=_decided(_with_conditions(statement.value, found)))
+        if statement.target.name in bools:
+            found[statement.target.name] = decided
+        else:
+            kept.append(decided)
+    tensors = {name: tensor for name, tensor in operator.tensors.items() if name not in bools}
+    return replace(operator, tensors=tensors, statements=tuple(kept))
+
+
 @dataclass(frozen=True)
 class Condition:
     """An operator whose result is of bools: one statement; ``given`` are its operands, in the order of its inputs."""

@@ -20,6 +20,7 @@ from tvm_ffi import StructuralKey
 from accel.expression.syntax_tree import Access, walk
 from accel.host.onnx_calls import OnnxCall, read_onnx_call
 from accel.lowering.vector.block_statements import BlockStatements, ShiftedInteger, UnsaidError
+from accel.lowering.vector.inlined_conditions import without_conditions
 from accel.lowering.vector.whole_floats import FLOAT, LegalOperator, LegalStatement, LegalTensor, Range, as_floats
 
 _INTERPOLATIONS = ("GridSample", "Resize", "Upsample")
@@ -84,7 +85,7 @@ class Legalizer:
         key = kind, known
         if key not in self._known:
             try:
-                read = _read_module(legalised())
+                read = without_conditions(_read_module(legalised()))
                 self._known[key] = as_floats(read, (*known, *map(_constant_range, read.constants)))
             except UnsaidError as error:
                 self._known[key] = str(error)

@@ -1,10 +1,13 @@
 """Linear interpolation as sums of slices, which vector programs compute where a Resize would be the host's.
 
-Of an axis that is enlarged by a whole number all results between two neighbours are one sum, whichever neighbours these
-are: the first of them, and what the second differs from it times how near that is. Results outside of the first and the
-last element are those again. What only one node quantises is quantised before it is moved to its place.
+All results between two neighbours are one sum: the first of them, and what the second differs from it times how near
+that is. Where an axis changes by a whole number, or by a fraction of small ones, results lie alike between neighbours
+that follow at steps of one size, and are one sum as well. Results outside of the first and the last element are those
+again. What only one node quantises is quantised before it is moved to its place.
 """
 
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,10 +23,11 @@ from accel.util.arrays import Array, Float32
 _FEW_CHANNELS = 8  # that are rows too short to move
 _CHANNELS, _IMAGE = 1, 3  # the axis of channels, and the least rank of what has them
 _SCALES = 2  # the place of the scales among the inputs
+_MOST_RUNS = 64  # along an axis, each of them a sum of slices
 
 
 def with_interpolations(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Returns ``model`` with sums in place of what is enlarged linearly by whole numbers; itself if nothing is."""
+    """Returns ``model`` with sums in place of what is enlarged or reduced linearly; itself if nothing is."""
     if not any(node.op_type == "Resize" for node in model.graph.node):
         return model
     shapes, constants = known_shapes(model, onnx.TensorProto.FLOAT), constants_of(model.graph)
@@ -56,27 +60,32 @@ def _quantises(node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]) 
 
 
 @dataclass(frozen=True)
-class _Axis:
-    """How an axis of ``size`` elements is enlarged by a ``factor``.
+class _Run:
+    """Results between the same two elements, from ``first`` on, and as many between each two that are further on.
 
-    The first one is there ``before`` times ahead of the results between neighbours, and the last one ``after`` times
-    behind; ``nearness`` is what results between neighbours have of the second.
+    ``nearness`` is what each of them has of the second element; the same of the others of ``count``, whose first
+    elements are ``step`` apart.
     """
+
+    first: int
+    step: int
+    count: int
+    nearness: Float32
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """How an axis of ``size`` elements becomes one of ``extent``: in parts, whose runs take turns."""
 
     axis: int
     size: int
-    factor: int
-    before: int
-    nearness: Float32
-
-    @property
-    def after(self) -> int:
-        return self.factor - self.before
+    extent: int
+    parts: tuple[tuple[_Run, ...], ...]
 
 
 @dataclass(frozen=True)
 class _Interpolation:
-    """The axes that a Resize of a tensor of ``shape`` enlarges."""
+    """The axes that a Resize of a tensor of ``shape`` changes."""
 
     shape: Shape
     axes: tuple[_Axis, ...]
@@ -96,31 +105,54 @@ def _interpolation(
     stated = np.zeros(0) if scales is None else array_of(scales).reshape(-1)
     places = [each % len(given) for each in attribute_of(node, "axes", range(len(given)))]
     ratios = dict(zip(places, map(float, stated), strict=True)) if len(stated) == len(places) else {}
+    coordinates = attribute_of(node, "coordinate_transformation_mode", b"half_pixel")
     axes = list[_Axis]()
     for axis, (size, extent) in enumerate(zip(given, made, strict=True)):
-        if not size or extent % size or ratios.get(axis, extent // size) != extent // size:
+        if not size or np.float32(ratios.get(axis, extent / size)) != np.float32(extent / size):
             return None
-        if extent > size:
-            found = _axis(
-                axis, size, extent // size, attribute_of(node, "coordinate_transformation_mode", b"half_pixel")
-            )
-            if found is None:
+        if extent != size:
+            parts = _parts(size, extent, coordinates)
+            if parts is None:
                 return None
-            axes.append(found)
+            axes.append(_Axis(axis, size, extent, parts))
     return _Interpolation(given, tuple(axes)) if axes else None
 
 
-def _axis(axis: int, size: int, factor: int, coordinates: bytes) -> _Axis | None:
-    """How an axis is enlarged; None where results do not lie alike between all neighbours."""
-    places = np.arange(factor)
-    if coordinates in (b"half_pixel", b"pytorch_half_pixel"):
-        at, before = (places + 0.5) / factor - 0.5, factor // 2
-    elif coordinates == b"asymmetric":
-        at, before = places / factor, 0
-    else:
+def _parts(size: int, extent: int, coordinates: bytes) -> tuple[tuple[_Run, ...], ...] | None:
+    """The runs of all results along an axis; None where there are too many, or at places of another kind.
+
+    Results lie alike again once they are a whole number of elements further.
+    """
+    results = np.arange(extent, dtype=np.int64)
+    at, whole, cycle = results * size, extent, (size, extent)  # results are at at / whole
+    if coordinates == b"half_pixel" or (coordinates == b"pytorch_half_pixel" and extent > 1):
+        at, whole = (2 * results + 1) * size - extent, 2 * extent
+    elif coordinates == b"align_corners":
+        whole = max(extent - 1, 1)
+        at, cycle = results * (size - 1), (size - 1, whole)
+    elif coordinates not in (b"asymmetric", b"pytorch_half_pixel"):
         return None
-    nearness = np.roll(at - np.floor(at), -before)  # the last ones of an element come first, then those of the next
-    return _Axis(axis, size, factor, before, nearness.astype(np.float32))
+    last = (size - 1) * whole
+    first, rest = np.divmod(np.clip(at, 0, last), whole)
+    near = (rest / whole).astype(np.float32)
+    within = np.flatnonzero((at >= 0) & (at <= last))
+    step, period = (extents // math.gcd(*cycle) for extents in cycle)
+    count = len(within) // period if size > 1 else 0
+    begin = int(within[0]) if count > 1 else 0
+    behind = begin + period * count if count > 1 else 0
+    alike = slice(begin, begin + period if count > 1 else 0)
+    alone = [*_runs(first[:begin], near[:begin], 1, 1)], [*_runs(first[behind:], near[behind:], 1, 1)]
+    together = _runs(first[alike], near[alike], step, count)
+    if len(together) + sum(map(len, alone)) > _MOST_RUNS:
+        return None
+    ahead, after = ([(run,) for run in runs] for runs in alone)
+    return (*ahead, *([together] if together else []), *after)
+
+
+def _runs(first: Array, nearness: Float32, step: int, count: int) -> tuple[_Run, ...]:
+    """Runs of results one behind another: those behind the same element are one."""
+    begins = [0, *(np.flatnonzero(np.diff(first)) + 1).tolist(), len(first)] if len(first) else []
+    return tuple(_Run(int(first[begin]), step, count, nearness[begin:end]) for begin, end in itertools.pairwise(begins))
 
 
 class _Writing:
@@ -144,10 +176,10 @@ class _Writing:
         for number, axis in enumerate(self._found.axes):
             place, ends = order.index(axis.axis), number == len(self._found.axes) - 1
             quantise = self._quantised if ends else _as_it_is
-            parts = [each for each in _parts(writer, data, extents, place, axis, quantise) if each]
+            parts = _written(writer, data, extents, place, axis, quantise)
             name = "" if last or not ends else self._name(writer)
             data = parts[0] if len(parts) == 1 and not name else writer.emit("Concat", *parts, name=name, axis=place)
-            extents[place] *= axis.factor
+            extents[place] = axis.extent
         if last:
             back = [order.index(axis) for axis in range(rank)]
             writer.emit("Transpose", data, name=self._name(writer), perm=back)
@@ -164,7 +196,7 @@ def _as_it_is(_writer: NodeWriter, data: str) -> str:
     return data
 
 
-def _parts(
+def _written(
     writer: NodeWriter,
     data: str,
     extents: Sequence[int],
@@ -172,28 +204,31 @@ def _parts(
     axis: _Axis,
     quantise: Callable[[NodeWriter, str], str],
 ) -> list[str]:
-    """Emit the results along an axis of data of these extents, in parts: ahead of, between, and behind its elements.
+    """Emit the results along an axis of data of these extents, in parts.
 
     ``quantise`` emits what becomes of floats before they are moved.
     """
 
-    def elements(begin: int, end: int) -> str:
-        return writer.sliced(data, place, begin, end)
+    def elements(run: _Run, begin: int) -> str:
+        return writer.sliced(data, place, begin, begin + run.step * (run.count - 1) + 1, run.step)
 
-    def again(at: int, count: int) -> str:
-        wide = [*extents[:place], count, *extents[place + 1 :]]
-        if not count:
-            return ""
-        return writer.emit("Expand", quantise(writer, elements(at, at + 1)), writer.constant(np.array(wide)))
+    def wide(*counts: int) -> list[int]:
+        return [*extents[:place], *counts, *extents[place + 1 :]]
 
-    def spread(each: str, count: int) -> str:
-        return writer.reshaped(each, [*extents[:place], axis.size - 1, count, *extents[place + 1 :]])
+    def results(run: _Run) -> str:
+        """Those of a run, of which each is a row of the axis behind."""
+        one = writer.reshaped(elements(run, run.first), wide(run.count, 1))
+        if not run.nearness.any():
+            one, shape = quantise(writer, one), wide(run.count, len(run.nearness))
+            return one if len(run.nearness) == 1 else writer.emit("Expand", one, writer.constant(np.array(shape)))
+        other = writer.reshaped(elements(run, run.first + 1), wide(run.count, 1))
+        nearness = run.nearness.reshape([-1 if at == place + 1 else 1 for at in range(len(extents) + 1)])
+        further = writer.emit("Mul", writer.emit("Sub", other, one), writer.constant(nearness))
+        return quantise(writer, writer.emit("Add", further, one))
 
-    if axis.size == 1:
-        return [again(0, axis.factor)]
-    nearness: Array = axis.nearness.reshape([axis.factor if at == place + 1 else 1 for at in range(len(extents) + 1)])
-    one, other = spread(elements(0, axis.size - 1), 1), spread(elements(1, axis.size), 1)
-    further = writer.emit("Mul", writer.emit("Sub", other, one), writer.constant(nearness))
-    between = writer.emit("Add", further, one)
-    flat = [*extents[:place], (axis.size - 1) * axis.factor, *extents[place + 1 :]]
-    return [again(0, axis.before), writer.reshaped(quantise(writer, between), flat), again(axis.size - 1, axis.after)]
+    made = []
+    for part in axis.parts:
+        rows = [results(run) for run in part]
+        joined = rows[0] if len(rows) == 1 else writer.emit("Concat", *rows, axis=place + 1)
+        made.append(writer.reshaped(joined, wide(part[0].count * sum(len(run.nearness) for run in part))))
+    return made

@@ -50,9 +50,10 @@ class NodeWriter:
         self._model.graph.initializer.append(numpy_helper.from_array(value, name))
         return name
 
-    def sliced(self, data: str, axis: int, begin: int, end: int) -> str:
+    def sliced(self, data: str, axis: int, begin: int, end: int, step: int = 1) -> str:
         """Emits a Slice along one axis, and returns the name of its result."""
-        return self.emit("Slice", data, *(self.constant(np.array([each])) for each in (begin, end, axis)))
+        places = (begin, end, axis) if step == 1 else (begin, end, axis, step)
+        return self.emit("Slice", data, *(self.constant(np.array([each])) for each in places))
 
     def reshaped(self, data: str, shape: Sequence[int], name: str = "") -> str:
         """Emits a Reshape, and returns the name of its result."""

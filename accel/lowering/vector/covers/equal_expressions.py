@@ -11,6 +11,7 @@ from accel.expression.syntax_tree import Binary, Call, Expression, Literal, Nega
 
 _MINUS, _ONE, _TWO, _ZERO = Literal(-1.0), Literal(1.0), Literal(2.0), Literal(0.0)
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_OPPOSITE = {"==": "!=", "!=": "=="}
 
 
 def equal_expressions(value: Expression) -> Iterator[Expression]:
@@ -30,7 +31,8 @@ def equal_expressions(value: Expression) -> Iterator[Expression]:
         case Call(function, arguments):
             yield from _of_call(function, arguments)
         case Select():
-            yield from _of_selection(value)
+            yield from _without_selection(value)
+            yield from _other_selections(value)
 
 
 def _of_call(function: str, arguments: tuple[Expression, ...]) -> Iterator[Expression]:
@@ -57,7 +59,19 @@ def _of_call(function: str, arguments: tuple[Expression, ...]) -> Iterator[Expre
             yield _negated(Call(other, tuple(_negated(each) for each in arguments)))
 
 
-def _of_selection(value: Select) -> Iterator[Expression]:
+def _other_selections(value: Select) -> Iterator[Expression]:
+    """By the mirrored or the opposite comparison, or by one that an instruction of its own makes to 1 or 0."""
+    comparison, left, right = value.comparison, value.left, value.right
+    if comparison in _MIRRORED:
+        yield Select(_MIRRORED[comparison], right, left, value.then, value.otherwise)
+    else:
+        yield Select(_OPPOSITE[comparison], left, right, value.otherwise, value.then)
+    is_condition = (value.then, value.otherwise) == (_ONE, _ZERO)
+    if not is_condition and not isinstance(left, Select):
+        yield Select("!=", Select(comparison, left, right, _ONE, _ZERO), _ZERO, value.then, value.otherwise)
+
+
+def _without_selection(value: Select) -> Iterator[Expression]:
     """Of ``select(x > 0, x, x * y)``: ``max(x, 0) + min(x, 0) * y``, in which one of the two is always 0.
 
     Of ``select(x != x, 0, x)``, which only a NaN is 0 of: ``max(x, 0) + min(x, 0)``, both of which are 0 of a NaN.

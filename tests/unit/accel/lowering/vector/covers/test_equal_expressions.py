@@ -24,7 +24,9 @@ _FUNCTIONS: dict[str, Any] = {
     "min": np.minimum,
 }
 _BINARY: dict[str, Any] = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
-_COMPARED: dict[str, Any] = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+_COMPARED: dict[str, Any] = {
+    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
+}  # fmt: skip
 
 
 def value(expression: Expression, known: dict[str, Any]) -> Any:
@@ -78,10 +80,24 @@ def test_an_expression_said_otherwise_is_equal(text: str) -> None:
             assert np.allclose(np.broadcast_to(found, wanted.shape)[numbers], wanted[numbers], rtol=1e-14, atol=0)
 
 
+@pytest.mark.parametrize("sign", ["<", "<=", ">", ">=", "==", "!="])
+@pytest.mark.parametrize("ends", ["x[i], y[i]", "1.0, 0.0", "y[i], x[i] * 0.1"])
+def test_a_selection_by_another_comparison_selects_the_same(sign: str, ends: str) -> None:
+    """It would catch an end that is taken of a NaN where the other is, and sides that change places."""
+    first = parse_statement(f"z[i] = select(x[i] {sign} y[i], {ends})").value
+    points = np.array([*_POINTS, np.nan, np.inf])
+    known = dict(zip("xy", np.meshgrid(points, points), strict=True))
+    others = list(equal_expressions(first))
+    assert all(isinstance(other, Select) and other != first for other in others)
+    assert len(others) == (1 if ends == "1.0, 0.0" else 2)
+    for other in others:
+        np.testing.assert_array_equal(value(other, known), value(first, known))
+
+
 @pytest.mark.parametrize(
     "text", ["x[i] / 3.0", "exp(x[i])", "select(x[i] > 0.0, x[i], y[i])", "select(x[i] > 1.0, x[i], x[i] * 0.1)"]
 )
 def test_what_would_need_a_constant_that_is_rounded_or_differs_stays(text: str) -> None:
-    """It would catch 1 / 3 as a factor, whose rounding no bound knows, and a selection between other things."""
-    others = map(str, equal_expressions(parse_statement(f"z[i] = {text}").value))
-    assert set(others) <= {"x[i] * recip(3.0)"}
+    """It would catch 1 / 3 as a factor, whose rounding no bound knows, and sums for other selections."""
+    others = equal_expressions(parse_statement(f"z[i] = {text}").value)
+    assert {str(other) for other in others if not isinstance(other, Select)} <= {"x[i] * recip(3.0)"}
