@@ -94,10 +94,11 @@ class RegionPrices:
 
         One that is far from its bound may have other tiles, too.
         """
-        found, settled = self._best(region), self._split[without_numbers(region)]
-        if settled is not None and (found is None or settled[0] < found[0]):
-            way = next(islice(self._settled_ways(region), settled[1], None))
-            region = way if self.can(way) else region
+        # listed for this region: one that is priced alike may have a view in blocks, and other ways
+        ways = list(self._settled_ways(region))
+        found, settled = self._best(region), self._cheapest(ways) if ways else None
+        if settled is not None and (found is None or settled[0] < found[0]) and self.can(ways[settled[1]]):
+            region = ways[settled[1]]
         return self._in_other_tiles(region)
 
     def _in_other_tiles(self, region: VectorRegion) -> VectorRegion:
