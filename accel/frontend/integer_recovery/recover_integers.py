@@ -39,6 +39,7 @@ from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.rounding_bias import LeftBias, Rounded
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
 from accel.frontend.legalize.vector_units.channel_windows import with_channel_windows
+from accel.frontend.legalize.vector_units.float_maxima import with_float_maxima
 from accel.frontend.legalize.vector_units.interpolations import with_interpolations
 from accel.frontend.legalize.vector_units.long_rows import with_split_rows
 from accel.frontend.legalize.vector_units.mask_bounds import with_mask_bounds
@@ -168,7 +169,7 @@ def import_integer_model(
     signed = with_signed_activations(qdq)
     moved = with_integer_movement(with_interpolations(signed) if float_room else signed)
     if float_room:
-        for said_otherwise in (with_mirrored_padding, with_mask_bounds, with_channel_windows):
+        for said_otherwise in (with_mirrored_padding, with_mask_bounds, with_channel_windows, with_float_maxima):
             moved = said_otherwise(moved)
         moved = with_split_rows(moved, float_room)
     imported = import_onnx(moved)
