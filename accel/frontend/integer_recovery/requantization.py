@@ -172,6 +172,8 @@ def _candidates(
     most, limit = (MULTIPLIER_MAX, INT32_MAX) if wide is None else (wide.most, wide.limit)
     for shift in shifts:
         factors = np.asarray(np.rint(ratio * 2.0 ** (shift + before)))
+        if not factors.any():  # by 0 nothing would be left of the sum, which a schedule looks for
+            factors = np.ones_like(factors)
         half = 0 if form == "joined" or shift == 0 else 1 << shift - 1
         if (factors > most).any() or (shifted * factors + half > limit).any():
             continue

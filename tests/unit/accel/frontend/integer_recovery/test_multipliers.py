@@ -124,3 +124,13 @@ def test_channels_of_very_different_scales_share_a_shift_while_that_is_fine_enou
 
 def test_none_is_found_where_int32_is_too_short() -> None:
     assert multiplier(np.asarray(2.0), np.asarray(2**31 - 1), 0, (-128, 127)) is None
+
+
+@pytest.mark.parametrize("ratio", [2.0**-34, 1e-12])
+def test_sums_that_all_round_to_nothing_are_multiplied_by_something(ratio: float) -> None:
+    """Would catch a factor of 0: a loop nest that reads no sum has no products to put on an accelerator."""
+    found = multiplier(np.array(ratio), np.array(1 << 12), 5, (-128, 127))
+    assert found is not None
+    assert found.factors.any()
+    for acc in (-(1 << 12), -1, 0, 1, 1 << 12):
+        assert computed(acc, found, 0, 5, (-128, 127)) == wanted(acc, ratio, 5, (-128, 127)) == 5
