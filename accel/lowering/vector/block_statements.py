@@ -242,6 +242,8 @@ class _Reader:
         dtype = str(value.ty.dtype)
         if str(value.value.ty.dtype) == "bool":
             return self.expression(value.value)
+        if dtype == "bool":
+            return Select("!=", self.expression(value.value), Literal(0), Literal(1), Literal(0))
         if dtype not in CAST_TO:
             raise UnsaidError(f"documents know no {dtype}")
         inner = value.value

@@ -198,10 +198,12 @@ class InstructionCover:
         return f"no instruction stores {generic(value)}"
 
     def _places(self, part: Expression) -> str:
-        """Where the operands of an expression lie, if there are several memories where they could."""
-        found = {self.lying[leaf.name].memory for leaf in walk(part) if isinstance(leaf, Access)} - {""}
-        elsewhere = len(self._floats) > 1 and found
-        return f" of what lies in {' and '.join(sorted(found))}" if elsewhere else ""
+        """Of what type the operands of an expression are in DRAM, and where others lie if there is a choice."""
+        operands = [self.lying[leaf.name] for leaf in walk(part) if isinstance(leaf, Access)]
+        loaded = {each.dtype for each in operands if not each.memory} - {FLOAT}
+        found = {each.memory for each in operands} - {""} if len(self._floats) > 1 else set[str]()
+        elsewhere = f" of what lies in {' and '.join(sorted(found))}" if found else ""
+        return (f" of {' and '.join(sorted(loaded))}" if loaded else "") + elsewhere
 
     def _into(self, target: Access, value: Expression, combining: Statement | None = None) -> list[Statement] | None:
         """The best statements that leave ``value`` in ``target``, or combine it with what is there."""

@@ -50,6 +50,12 @@ CASES: dict[str, Callable[[], Nodes]] = {
         helper.make_node("Cast", ["not"], ["factor"], to=TensorProto.FLOAT),
         helper.make_node("Mul", ["factor", "b"], ["c"]),
     ],
+    "bools_of_numbers": lambda: [
+        helper.make_node("Relu", ["a"], ["positive"]),
+        helper.make_node("Cast", ["positive"], ["so"], to=TensorProto.BOOL),
+        helper.make_node("Cast", ["so"], ["again"], to=TensorProto.BOOL),
+        helper.make_node("Where", ["again", "low", "b"], ["c"]),
+    ],
     "sign": lambda: [helper.make_node("Sign", ["a"], ["c"])],
     "shrink": lambda: [helper.make_node("Shrink", ["a"], ["c"], lambd=0.5, bias=0.25)],
     "slopes": lambda: [helper.make_node("PRelu", ["a", "b"], ["c"])],
