@@ -17,14 +17,7 @@ from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, con
 from accel.frontend.onnx_model.shape_inference import Shape
 from accel.util.arrays import Array
 
-_KEEPING_ORDER = (
-    "Concat",
-    "Expand",
-    "Flatten",
-    "Reshape",
-    "Slice",
-    "Tile",
-)  # if no shape changes
+_KEEPING_ORDER = ("Concat", "Expand", "Flatten", "Reshape", "Slice", "Tile")  # if no shape changes
 _SCALES = 2  # their place among the inputs of a Resize
 _STEPS = 4  # their place among the inputs of a Slice
 
