@@ -5,7 +5,7 @@ then two sums with int8 weights, the first shifted left before the second is add
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 Patches = Literal["rows", "channels", "rows of taps", "columns of taps"]
 
@@ -91,6 +91,35 @@ class SlidingWindow:
     def is_tiling(self) -> bool:
         """Whether windows lie side by side within the data: each element is in one."""
         return self.kernel == self.strides and self.dilation == (1, 1) and not any(self.padding)
+
+
+class WindowAxis(NamedTuple):
+    """How windows go along an axis, elements: so many ``taps``, ``apart`` from one to the next.
+
+    There are ``made`` windows, from ``before`` the first of the ``given`` elements on.
+    """
+
+    taps: int
+    apart: int
+    stride: int
+    before: int
+    given: int
+    made: int
+
+    @property
+    def after(self) -> int:
+        """The padding at the end, as far as windows reach."""
+        return max(self.slice_of(self.taps - 1)[1] - self.before - self.given, 0)
+
+    @property
+    def moves(self) -> bool:
+        """Whether windows are not the elements themselves."""
+        return self.taps > 1 or self.stride > 1
+
+    def slice_of(self, tap: int) -> tuple[int, int]:
+        """Returns where one element of each window begins and ends, a stride apart, in what has its padding."""
+        first = tap * self.apart
+        return first, first + (self.made - 1) * self.stride + 1
 
 
 @dataclass(frozen=True)

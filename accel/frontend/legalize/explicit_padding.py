@@ -1,6 +1,6 @@
 """Explicit padding: in place of ``auto_pad`` and ``output_shape``, and of Pad nodes before convolution and pooling."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import onnx
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.node_origins import join_origins
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, set_attributes
-from accel.frontend.onnx_model.shape_inference import Shape, known_shapes
+from accel.frontend.onnx_model.shape_inference import known_shapes
 
 _WINDOWED = ("AveragePool", "Conv", "ConvTranspose", "MaxPool")
 
@@ -24,22 +24,36 @@ def make_padding_explicit(model: onnx.ModelProto) -> None:
     automatic = [node for node in model.graph.node if node.op_type in _WINDOWED and _is_automatic(node)]
     shapes = known_shapes(model) if automatic else {}
     for node in automatic:
-        totals = _totals(node, shapes)
-        less, rest = [max(t, 0) // 2 for t in totals], [max(t, 0) - max(t, 0) // 2 for t in totals]
-        pads = [*less, *rest] if _mode(node) == b"SAME_UPPER" else [*rest, *less]
-        set_attributes(node, auto_pad=None, output_shape=None, pads=pads)
+        data = shapes[node.input[0]][2:]
+        kernel = attribute_of(node, "kernel_shape", None) or shapes[node.input[1]][2:]
+        set_attributes(node, pads=pads_of(node, data, kernel))
         if node.op_type == "ConvTranspose":
+            totals = _totals(node, data, kernel)
             added = attribute_of(node, "output_padding", [0] * len(totals))
             set_attributes(node, output_padding=[a + max(-t, 0) for a, t in zip(added, totals, strict=True)])
+        set_attributes(node, auto_pad=None, output_shape=None)
 
 
-def _totals(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> list[int]:
+def pads_of(node: onnx.NodeProto, data: Sequence[int], kernel: Sequence[int]) -> list[int]:
+    """Returns the padding of a convolution or pooling ahead of each axis, and behind each, also if it is automatic.
+
+    Args:
+        node: the convolution or pooling.
+        data: the extents of what it reads, without batch and channels.
+        kernel: those of its windows.
+    """
+    if not _is_automatic(node):
+        return list(attribute_of(node, "pads", [0] * 2 * len(data)))
+    totals = [max(total, 0) for total in _totals(node, data, kernel)]
+    less, rest = [total // 2 for total in totals], [total - total // 2 for total in totals]
+    return [*less, *rest] if _mode(node) == b"SAME_UPPER" else [*rest, *less]
+
+
+def _totals(node: onnx.NodeProto, data: Sequence[int], kernel: Sequence[int]) -> list[int]:
     """The padding along each axis, both ends; of a transposed convolution it may be below zero."""
-    data = shapes[node.input[0]][2:]
     ones = [1] * len(data)
     if _mode(node) == b"VALID" and not attribute_of(node, "output_shape", []):
         return [0] * len(data)
-    kernel = attribute_of(node, "kernel_shape", None) or shapes[node.input[1]][2:]
     windows = [1 + (k - 1) * d for k, d in zip(kernel, attribute_of(node, "dilations", ones), strict=True)]
     strides = attribute_of(node, "strides", ones)
     walks = list(zip(data, windows, strides, strict=True))

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from accel.errors import InvalidModel, UnsupportedOperator, UnsupportedShape
-from accel.frontend.legalize.explicit_padding import make_padding_explicit
+from accel.frontend.legalize.explicit_padding import pads_of
 from accel.frontend.legalize.qdq_writer import QdqWriter, QuantizationNames
 from accel.frontend.onnx_model.model_limits import LIMITS
 
@@ -68,7 +68,7 @@ def _walks(writer: QdqWriter, node: onnx.NodeProto, kernel: tuple[int, ...]) -> 
         raise UnsupportedOperator(f"{node.op_type}: the shape of its data is unknown", field=f"node:{node.name}")
     counts = [writer.attribute(node, name, [1] * rank) for name in ("strides", "dilations")]
     taps = writer.attribute(node, "kernel_shape", list(kernel))
-    pads = _pads(node, shape, kernel) if taps == list(kernel) and _are(counts, rank, least=1) else []
+    pads = pads_of(node, shape[2:], kernel) if taps == list(kernel) and _are(counts, rank, least=1) else []
     if not _are([pads], 2 * rank, least=0):
         raise InvalidModel(f"{node.op_type}: its attributes do not fit its kernel", field=f"node:{node.name}")
     return [_Walk(*walk) for walk in zip(*counts, pads[:rank], pads[rank:], shape[2:], kernel, strict=True)]
@@ -76,18 +76,6 @@ def _walks(writer: QdqWriter, node: onnx.NodeProto, kernel: tuple[int, ...]) -> 
 
 def _are(lists: list[list[int]], length: int, least: int) -> bool:
     return all(len(values) == length and min(values, default=least) >= least for values in lists)
-
-
-def _pads(node: onnx.NodeProto, shape: tuple[int, ...], kernel: tuple[int, ...]) -> list[int]:
-    """The padding before and after, also where it is automatic."""
-    conv = helper.make_node("Conv", ["x", "w"], ["y"])
-    conv.attribute.extend(node.attribute)
-    sizes = {"x": shape, "w": (1, 1, *kernel), "y": None}
-    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()]
-    model = helper.make_model(helper.make_graph([conv], "conv", infos[:2], infos[2:]))
-    make_padding_explicit(model)
-    found = next((a for a in model.graph.node[0].attribute if a.name == "pads"), None)
-    return [0] * 2 * len(kernel) if found is None else list(found.ints)
 
 
 Rule = Callable[[QdqWriter, onnx.NodeProto], None]

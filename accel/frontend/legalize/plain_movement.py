@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
+from accel.frontend.legalize.node_writer import NodeWriter
 from accel.frontend.onnx_model.external_data import array_of
-from accel.frontend.onnx_model.node_origins import note_origin
-from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, constants_of, unique_name
+from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, constants_of
 from accel.frontend.onnx_model.shape_inference import Shape
 from accel.util.arrays import Array
 
@@ -44,7 +43,12 @@ def simplify_movement(model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> No
             same[node.output[0]] = node.input[0]
             continue
         places = _places(node, shapes, constants) if own and node.op_type == "GatherND" else None
-        nodes += [node] if places is None else _gathered(graph, node, shapes[node.input[0]], places, taken)
+        if places is None:
+            nodes.append(node)
+            continue
+        writer = NodeWriter(model, node, taken)
+        _gather(writer, shapes[node.input[0]], places)
+        nodes += writer.made
     kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(kept)
@@ -97,22 +101,9 @@ def _places(node: onnx.NodeProto, shapes: Mapping[str, Shape], constants: _Const
     return _Places(np.ravel_multi_index(tuple(ahead), tuple(extents)), len(extents))
 
 
-def _gathered(
-    graph: onnx.GraphProto, node: onnx.NodeProto, shape: Shape, places: _Places, taken: set[str]
-) -> list[onnx.NodeProto]:
-    """A Gather in place of a GatherND, behind a Reshape that makes one axis of those that it reads along."""
-
-    def constant(value: Array, what: str) -> str:
-        graph.initializer.append(numpy_helper.from_array(value, unique_name(f"{node.name}_{what}", taken)))
-        return str(graph.initializer[-1].name)
-
-    data, made = node.input[0], list[onnx.NodeProto]()
+def _gather(writer: NodeWriter, shape: Shape, places: _Places) -> None:
+    """Emit a Gather in place of a GatherND, behind a Reshape that makes one axis of those that it reads along."""
+    data = str(writer.node.input[0])
     if places.axes > 1:
-        flat = constant(np.array([-1, *shape[places.axes :]], np.int64), "shape")
-        name = unique_name(f"{node.name}_Reshape", taken)
-        data = unique_name(f"{node.name}_in_a_row", taken)
-        made.append(helper.make_node("Reshape", [node.input[0], flat], [data], name=name))
-        note_origin(made[-1], node)
-    gather = helper.make_node("Gather", [data, constant(places.flat, "places")], node.output, name=node.name, axis=0)
-    note_origin(gather, node)
-    return [*made, gather]
+        data = writer.reshaped(data, [-1, *shape[places.axes :]])
+    writer.emit("Gather", data, writer.constant(places.flat), name=writer.node.output[0], axis=0)

@@ -77,7 +77,7 @@ def without_conditions(operator: LegalOperator) -> LegalOperator:
     found: dict[str, LegalStatement] = {}
     kept = []
     for statement in operator.statements:
-        decided = replace(statement, value=_decided(_with_conditions(statement.value, found)))
+        decided = _with_conditions(statement, found)
         if statement.target.name in bools:
             found[statement.target.name] = decided
         else:
@@ -125,9 +125,7 @@ def _inlined(
         operator,
         tensors={name: tensor for name, tensor in tensors.items() if name not in found},
         inputs=(*inputs, *operator.inputs[kept:]),
-        statements=tuple(
-            replace(each, value=_decided(_with_conditions(each.value, found))) for each in operator.statements
-        ),
+        statements=tuple(_with_conditions(each, found) for each in operator.statements),
     )
     return whole, [*inputs.values(), *given[kept:]]
 
@@ -136,19 +134,19 @@ def _renamed(value: Expression, names: Mapping[str, str]) -> Expression:
     return _of_accesses(value, lambda leaf: Access(names[leaf.name], leaf.indices))
 
 
-def _with_conditions(value: Expression, conditions: Mapping[str, LegalStatement]) -> Expression:
-    """An expression in which elements of bools are what decides them."""
+def _with_conditions(statement: LegalStatement, conditions: Mapping[str, LegalStatement]) -> LegalStatement:
+    """A statement in which elements of bools are what decides them."""
 
     def element(leaf: Access) -> Expression:
         if leaf.name not in conditions:
             return leaf
-        statement = conditions[leaf.name]
-        at = dict(zip(statement.target.indices, leaf.indices, strict=True))
+        found = conditions[leaf.name]
+        at = dict(zip(found.target.indices, leaf.indices, strict=True))
         return _of_accesses(
-            statement.value, lambda inner: Access(inner.name, tuple(at.get(index, index) for index in inner.indices))
+            found.value, lambda inner: Access(inner.name, tuple(at.get(index, index) for index in inner.indices))
         )
 
-    return _of_accesses(value, element)
+    return replace(statement, value=_decided(_of_accesses(statement.value, element)))
 
 
 def _of_accesses(value: Expression, change: Callable[[Access], Expression]) -> Expression:

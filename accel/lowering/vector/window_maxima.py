@@ -10,7 +10,6 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from tvm import ir, relax
 
@@ -30,7 +29,7 @@ from accel.lowering.vector.program_groups import Group
 from accel.lowering.vector.tiles.program_tiles import obstacle
 from accel.region.composite_attributes import CompositeAttributes
 from accel.region.epilogue import INT8, Steps
-from accel.region.shapes import SlidingWindow
+from accel.region.shapes import SlidingWindow, WindowAxis
 
 _OPERATOR = "max_pool"
 _OUTER = 2  # axes ahead of those that windows go along
@@ -69,23 +68,6 @@ def say_window_maxima(
     return _Poolings(imported, marked, target, left).said()
 
 
-class _Axis(NamedTuple):
-    """How windows go along an axis, elements: so many ``taps``, ``apart`` from one to the next."""
-
-    taps: int
-    apart: int
-    stride: int
-    before: int
-    given: int
-    made: int
-
-    @property
-    def after(self) -> int:
-        """The padding at the end, as far as windows reach."""
-        reach = (self.made - 1) * self.stride + (self.taps - 1) * self.apart + 1
-        return max(reach - self.before - self.given, 0)
-
-
 @dataclass(frozen=True)
 class _Pooling:
     """A maximum over windows in ``main``, with the ``nodes`` of the model that it computes.
@@ -100,12 +82,12 @@ class _Pooling:
     reason: str = ""
 
     @property
-    def axes(self) -> list[_Axis]:
+    def axes(self) -> list[WindowAxis]:
         """How its windows go along each axis."""
         attributes = self.call.attrs
         given, made = (shape_of(each)[_OUTER:] for each in (self.call.args[0], self.binding.var))
         numbers = (attributes.pool_size, attributes.dilation, attributes.strides, attributes.padding[: len(given)])
-        return [_Axis(*map(int, each)) for each in zip(*numbers, given, made, strict=True)]
+        return [WindowAxis(*map(int, each)) for each in zip(*numbers, given, made, strict=True)]
 
 
 class _Poolings:
@@ -196,7 +178,7 @@ class _Poolings:
     def _maxima(self, pooling: _Pooling) -> relax.Expr | None:
         """What a maximum over windows is, of bindings that are made; None if no program does it."""
         axes, value = pooling.axes, self._channels_last(pooling)
-        walked = [at for at, axis in enumerate(axes) if axis.taps > 1 or axis.stride > 1] or [0]
+        walked = [at for at, axis in enumerate(axes) if axis.moves] or [0]
         for at in walked:
             slices = [self._emit(pooling, _tap(value, axes[at], 1 + at, tap)) for tap in range(axes[at].taps)]
             found = self._maximum(pooling, slices, pooling.steps if at == walked[-1] else ())
@@ -281,8 +263,7 @@ def _with_bindings(
     return result
 
 
-def _tap(value: relax.Expr, axis: _Axis, at: int, tap: int) -> relax.Expr:
+def _tap(value: relax.Expr, axis: WindowAxis, at: int, tap: int) -> relax.Expr:
     """One element of each window along an axis, as a slice; ``at``: the dimension that is it."""
-    first = tap * axis.apart
-    last = first + (axis.made - 1) * axis.stride + 1
+    first, last = axis.slice_of(tap)
     return relax.op.strided_slice(value, [at], [first], [last], [axis.stride])

@@ -6,17 +6,17 @@ axis after the other, so that one of 3 x 3 takes six slices.
 """
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
-from accel.frontend.legalize.vector_units.node_writer import NodeWriter, Writing, with_written
+from accel.frontend.legalize.explicit_padding import pads_of
+from accel.frontend.legalize.node_writer import NodeWriter, Writing, long_rows_first, with_written
 from accel.frontend.onnx_model.onnx_nodes import attribute_of
 from accel.frontend.onnx_model.shape_inference import Shape, known_shapes
+from accel.region.shapes import WindowAxis
 
 _OUTER = 2  # axes ahead of those that windows go along
-_FEW_CHANNELS = 8  # that are rows too short to move
 _MOST = 16  # elements of a window along an axis
 _LEAST = np.finfo(np.float32).min
 
@@ -33,68 +33,39 @@ def with_float_maxima(model: onnx.ModelProto) -> onnx.ModelProto:
     return with_written(model, [_writing(node, shapes, integers) for node in model.graph.node])
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """How windows go along an axis, in elements: so many ``taps``, ``apart`` from one to the next."""
-
-    taps: int
-    apart: int
-    stride: int
-    before: int
-    after: int
-    made: int
-
-
 def _writing(node: onnx.NodeProto, shapes: Mapping[str, Shape], integers: Container[str]) -> Writing | None:
     if node.op_type != "MaxPool" or node.input[0] in integers or any(node.output[1:]):
         return None
     given, made = shapes.get(node.input[0]), shapes.get(node.output[0])
     axes = _axes(node, given[_OUTER:], made[_OUTER:]) if given and made else []
     whole = all(axis.made == 1 and not (axis.before or axis.after) for axis in axes)
-    if not given or whole or max(axis.taps for axis in axes) > _MOST or not any(map(_moves, axes)):
+    if not given or whole or max(axis.taps for axis in axes) > _MOST or not any(axis.moves for axis in axes):
         return None  # of a whole tensor it is one reduction
     return lambda writer: _write(writer, given, axes)
 
 
-def _moves(axis: _Axis) -> bool:
-    """Whether results along an axis are other elements than those that are given."""
-    return axis.taps > 1 or axis.stride > 1
-
-
-def _axes(node: onnx.NodeProto, given: Shape, made: Shape) -> list[_Axis]:
-    """How its windows go along each axis, with the padding as far as they reach."""
-    rank = len(given)
+def _axes(node: onnx.NodeProto, given: Shape, made: Shape) -> list[WindowAxis]:
+    """How its windows go along each axis."""
     taps = attribute_of(node, "kernel_shape", ())
-    strides, apart = (attribute_of(node, name, [1] * rank) for name in ("strides", "dilations"))
-    pads, automatic = attribute_of(node, "pads", [0] * 2 * rank), attribute_of(node, "auto_pad", b"NOTSET")
-    axes = []
-    for at, count in enumerate(taps):
-        reach = (made[at] - 1) * strides[at] + (count - 1) * apart[at] + 1
-        before = pads[at]
-        if automatic in (b"SAME_UPPER", b"SAME_LOWER"):
-            around = max(reach - given[at], 0)
-            before = around // 2 if automatic == b"SAME_UPPER" else around - around // 2
-        axes.append(_Axis(count, apart[at], strides[at], before, max(reach - before - given[at], 0), made[at]))
-    return axes
+    strides, apart = (attribute_of(node, name, [1] * len(given)) for name in ("strides", "dilations"))
+    ahead = pads_of(node, given, taps)[: len(given)]
+    return [WindowAxis(*each) for each in zip(taps, apart, strides, ahead, given, made, strict=True)]
 
 
-def _write(writer: NodeWriter, shape: Shape, axes: Sequence[_Axis]) -> None:
+def _write(writer: NodeWriter, shape: Shape, axes: Sequence[WindowAxis]) -> None:
     """Emit the maxima, channels last where there are enough of them, axis by axis."""
     rank, data = len(shape), writer.node.input[0]
-    last = shape[1] >= _FEW_CHANNELS
-    order = [0, *range(_OUTER, rank), 1] if last else list(range(rank))
-    first = order.index(_OUTER)
+    order = long_rows_first(shape)
+    last, first = order != sorted(order), order.index(_OUTER)
     data = writer.emit("Transpose", data, perm=order) if last else data
     pads = np.zeros((2, rank), np.int64)
     pads[:, first : first + len(axes)] = [[axis.before for axis in axes], [axis.after for axis in axes]]
     if pads.any():
         data = writer.emit("Pad", data, writer.constant(pads.reshape(-1)), writer.constant(np.array(_LEAST)))
-    walked = [(at, axis) for at, axis in enumerate(axes, first) if _moves(axis)]
+    walked = [(at, axis) for at, axis in enumerate(axes, first) if axis.moves]
     for number, (at, axis) in enumerate(walked):
-        reach = (axis.made - 1) * axis.stride + 1
-        begins = [tap * axis.apart for tap in range(axis.taps)]
-        slices = [writer.sliced(data, at, begin, begin + reach, axis.stride) for begin in begins]
+        slices = [writer.sliced(data, at, *axis.slice_of(tap), axis.stride) for tap in range(axis.taps)]
         name = writer.node.output[0] if number == len(walked) - 1 and not last else ""
         data = writer.emit("Max", *slices, name=name)
     if last:
-        writer.emit("Transpose", data, name=writer.node.output[0], perm=[order.index(axis) for axis in range(rank)])
+        writer.emit("Transpose", data, name=writer.node.output[0], perm=np.argsort(order).tolist())

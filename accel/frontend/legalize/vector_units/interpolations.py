@@ -14,14 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from accel.frontend.legalize.vector_units.node_writer import NodeWriter, Writing, with_written
+from accel.frontend.legalize.node_writer import NodeWriter, Writing, long_rows_first, with_written
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, constants_of
 from accel.frontend.onnx_model.shape_inference import Shape, known_shapes
 from accel.util.arrays import Array, Float32
 
-_FEW_CHANNELS = 8  # that are rows too short to move
-_CHANNELS, _IMAGE = 1, 3  # the axis of channels, and the least rank of what has them
 _SCALES = 2  # the place of the scales among the inputs
 _MOST_RUNS = 64  # along an axis, each of them a sum of slices
 
@@ -75,10 +73,9 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Axis:
-    """How an axis of ``size`` elements becomes one of ``extent``: in parts, whose runs take turns."""
+    """How an axis becomes one of ``extent`` elements: in parts, whose runs take turns."""
 
     axis: int
-    size: int
     extent: int
     parts: tuple[tuple[_Run, ...], ...]
 
@@ -114,7 +111,7 @@ def _interpolation(
             parts = _parts(size, extent, coordinates)
             if parts is None:
                 return None
-            axes.append(_Axis(axis, size, extent, parts))
+            axes.append(_Axis(axis, extent, parts))
     return _Interpolation(given, tuple(axes)) if axes else None
 
 
@@ -138,15 +135,14 @@ def _parts(size: int, extent: int, coordinates: bytes) -> tuple[tuple[_Run, ...]
     within = np.flatnonzero((at >= 0) & (at <= last))
     step, period = (extents // math.gcd(*cycle) for extents in cycle)
     count = len(within) // period if size > 1 else 0
-    begin = int(within[0]) if count > 1 else 0
-    behind = begin + period * count if count > 1 else 0
-    alike = slice(begin, begin + period if count > 1 else 0)
-    alone = [*_runs(first[:begin], near[:begin], 1, 1)], [*_runs(first[behind:], near[behind:], 1, 1)]
-    together = _runs(first[alike], near[alike], step, count)
-    if len(together) + sum(map(len, alone)) > _MOST_RUNS:
-        return None
-    ahead, after = ([(run,) for run in runs] for runs in alone)
-    return (*ahead, *([together] if together else []), *after)
+    if count < 2:  # nothing is alike
+        count = period = 0
+    begin = int(within[0]) if count else 0
+    cycle_end, end = begin + period, begin + period * count
+    ahead, behind = _runs(first[:begin], near[:begin], 1, 1), _runs(first[end:], near[end:], 1, 1)
+    alike = _runs(first[begin:cycle_end], near[begin:cycle_end], step, count)
+    parts = *((run,) for run in ahead), alike, *((run,) for run in behind)
+    return None if sum(map(len, parts)) > _MOST_RUNS else tuple(filter(None, parts))
 
 
 def _runs(first: Array, nearness: Float32, step: int, count: int) -> tuple[_Run, ...]:
@@ -168,9 +164,8 @@ class _Writing:
 
     def __call__(self, writer: NodeWriter) -> None:
         """Emits it."""
-        shape, rank = self._found.shape, len(self._found.shape)
-        last = rank >= _IMAGE and shape[_CHANNELS] >= _FEW_CHANNELS
-        order = [0, *range(2, rank), _CHANNELS] if last else list(range(rank))
+        shape, order = self._found.shape, long_rows_first(self._found.shape)
+        last = order != sorted(order)
         data, extents = writer.node.input[0], [shape[axis] for axis in order]
         data = writer.emit("Transpose", data, perm=order) if last else data
         for number, axis in enumerate(self._found.axes):
@@ -181,8 +176,7 @@ class _Writing:
             data = parts[0] if len(parts) == 1 and not name else writer.emit("Concat", *parts, name=name, axis=place)
             extents[place] = axis.extent
         if last:
-            back = [order.index(axis) for axis in range(rank)]
-            writer.emit("Transpose", data, name=self._name(writer), perm=back)
+            writer.emit("Transpose", data, name=self._name(writer), perm=np.argsort(order).tolist())
 
     def _name(self, writer: NodeWriter) -> str:
         return str((self._quantise or writer.node).output[0])

@@ -8,7 +8,7 @@ from functools import partial
 
 import onnx
 
-from accel.frontend.legalize.vector_units.node_writer import NodeWriter, Writing, with_written
+from accel.frontend.legalize.node_writer import NodeWriter, Writing, with_written
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, constants_of
 from accel.frontend.onnx_model.shape_inference import Shape, known_shapes

@@ -11,6 +11,9 @@ from accel.frontend.onnx_model.node_origins import note_origin
 from accel.frontend.onnx_model.onnx_nodes import constants_of, name_nodes, opset_of, unique_name
 from accel.util.arrays import Array
 
+_CHANNELS, _IMAGE = 1, 3  # the axis of channels, and the least rank of what has them
+_FEW_CHANNELS = 8  # that are rows too short to move
+
 Writing = Callable[["NodeWriter"], None]
 """Emits what a node is replaced by; the last of it makes the node's result."""
 
@@ -58,6 +61,14 @@ class NodeWriter:
     def reshaped(self, data: str, shape: Sequence[int], name: str = "") -> str:
         """Emits a Reshape, and returns the name of its result."""
         return self.emit("Reshape", data, self.constant(np.array(shape, np.int64)), name=name)
+
+
+def long_rows_first(shape: Sequence[int]) -> list[int]:
+    """Returns the axes of a tensor in the order in which its rows are long: channels last, if there are enough."""
+    rank = len(shape)
+    if rank < _IMAGE or shape[_CHANNELS] < _FEW_CHANNELS:
+        return list(range(rank))
+    return [0, *range(_CHANNELS + 1, rank), _CHANNELS]
 
 
 def with_written(model: onnx.ModelProto, writings: Sequence[Writing | None]) -> onnx.ModelProto:
